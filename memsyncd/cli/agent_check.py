@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from memsyncd.terminal.console import Console
 
 ANSWER_S = 30
+LABEL_WIDTH = 12
+"""Columns of the label of a line."""
 
 
 class AgentCheck:
@@ -77,9 +79,14 @@ class AgentCheck:
         }
 
     def render(self) -> list[str]:
-        """Return all that was found, for `--check`."""
+        """Return all that was found, for `--check`: lines whose text begins at LABEL_WIDTH."""
         lines = [f"  {state:<9} {clean_line(path)}" for path, state in self.states.items()]
-        lines += [f"  {'untrusted' if at == 0 else '':<9} {text}" for at, text in self._warn()]
+        if self.untrusted:
+            names, title = ", ".join(self.untrusted), self.client.title
+            lines.append(
+                f"  {'untrusted':<9} hooks on {names}: {title} skips them silently until you trust"
+                f" them: start {title} and enter /hooks"
+            )
         if self.command:
             tools = ", ".join(self.answer.get("tools", []))
             said = self.error or f"memsyncd {self.answer['version']} answers: {tools}"
@@ -91,15 +98,6 @@ class AgentCheck:
         if self.is_fine:
             lines.append(f"  {'look':<9} {self.client.verify}")
         return lines
-
-    def _warn(self) -> list[tuple[int, str]]:
-        if not self.untrusted:
-            return []
-        title = self.client.title
-        return [
-            (0, f"hooks on {', '.join(self.untrusted)}: {title} skips them silently"),
-            (1, f"until you trust them: start {title} and enter /hooks"),
-        ]
 
 
 class ServerAsker:

@@ -24,10 +24,11 @@ FILE_METAVARS = ("PATH", "FILE", "ANCHOR|PATH", "ANCHOR|PATH|N", "ANCHOR|PATH[:A
 
 class Completions(NamedTuple):
     """The words that may follow a command: its options, the words of its closed lists, and whether
-    it takes files or workspaces.
+    it takes files or workspaces. `values` has the words that may follow an option, by its flags.
     """
 
     options: tuple[Option, ...]
+    values: dict[tuple[str, ...], tuple[str, ...]]
     choices: tuple[str, ...]
     takes_file: bool
     takes_workspace: bool
@@ -39,9 +40,16 @@ def find_completions(name: str) -> Completions:
     every = (command, *command.commands.values())
     metavars = {argument.metavar for each in every for argument in each.arguments}
     choices = (choice for argument in command.arguments for choice in argument.choices)
-    options = {option.flags: option for each in every for option in each.options}
+    options: dict[tuple[str, ...], Option] = {}
+    values: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for option in (option for each in every for option in each.options):
+        options[option.flags] = option
+        # The words of an option may differ from one action of a command to the next.
+        words = (*values.get(option.flags, ()), *option.choices)
+        values[option.flags] = tuple(dict.fromkeys(words))
     return Completions(
         options=tuple(options.values()),
+        values=values,
         choices=tuple(dict.fromkeys((*choices, *command.commands))),
         takes_file=not metavars.isdisjoint(FILE_METAVARS),
         takes_workspace="WS" in metavars,
@@ -54,9 +62,15 @@ def render_bash() -> str:
         "# ~/.local/share/bash-completion/completions/memsyncd",
         "_memsyncd() {",
         '    local word="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"',
-        "    local words= choices= files= workspaces= name quoted",
+        "    local words= choices= files= workspaces= values= name quoted",
         "    COMPREPLY=()",
         "    local IFS=$' \\t\\n'",
+        # bash makes three words of `--color=always`.
+        '    if [[ "$word" == "=" ]]; then',
+        "        word=",
+        '    elif [[ "$previous" == "=" ]] && (( COMP_CWORD > 2 )); then',
+        '        previous="${COMP_WORDS[COMP_CWORD-2]}"',
+        "    fi",
         "    if (( COMP_CWORD == 1 )); then",
         f'        COMPREPLY=($(compgen -W "{" ".join(ENTRIES)} help --help --version" -- "$word"))',
         "        return",
@@ -64,7 +78,9 @@ def render_bash() -> str:
         '    case "${COMP_WORDS[1]}" in',
         *_render_bash_cases(),
         "    esac",
-        '    if [[ "$previous" == -w || "$previous" == --workspace',
+        '    if [[ -n "$values" ]]; then',
+        '        COMPREPLY=($(compgen -W "$values" -- "$word"))',
+        '    elif [[ "$previous" == -w || "$previous" == --workspace',
         '        || ( -n "$workspaces" && "$word" != -* ) ]]; then',
         # A folder's name is untrusted: compgen, and then the shell, would execute a `$(…)` in it.
         "        while IFS= read -r name; do",
@@ -90,7 +106,12 @@ def _render_bash_cases() -> Iterator[str]:
         flags = " ".join(flag for option in words.options for flag in option.flags)
         choices = f' choices="{" ".join(words.choices)}"' if words.choices else ""
         marks = " files=1" * words.takes_file + " workspaces=1" * words.takes_workspace
-        yield f'        {name}) words="{flags}"{choices}{marks} ;;'
+        yield f'        {name}) words="{flags}"{choices}{marks}'
+        yield '            case "$previous" in'
+        for option, values in words.values.items():
+            if values:
+                yield f'                {"|".join(option)}) values="{" ".join(values)}" ;;'
+        yield "            esac ;;"
 
 
 def render_zsh() -> str:
@@ -131,6 +152,8 @@ def _render_zsh_words(words: Completions) -> Iterator[str]:
         action = (
             ":workspace:_memsyncd_workspaces"
             if option.metavar == "WS"
+            else f":{option.metavar}:({' '.join(values)})"
+            if (values := words.values[option.flags])
             else f":{option.metavar}: "
             if option.needs_value
             else ""
@@ -180,6 +203,8 @@ def _render_fish_words(words: Completions) -> Iterator[str]:
         value = (
             f" -x -a {_quote_fish(f'({NAMES})')}"
             if option.metavar == "WS"
+            else f" -x -a {_quote_fish(' '.join(values))}"
+            if (values := words.values[option.flags])
             else " -x"
             if option.needs_value
             else ""

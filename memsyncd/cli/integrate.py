@@ -11,7 +11,7 @@ import difflib
 import os
 
 import memsyncd
-from memsyncd.cli.agent_check import AgentCheck, ServerAsker, read_warnings
+from memsyncd.cli.agent_check import LABEL_WIDTH, AgentCheck, ServerAsker, read_warnings
 from memsyncd.cli.agent_files import ClientFile, find_invocation, find_targets, is_found
 from memsyncd.errors import BadRequest, EditRefused, MemsyncdError
 from memsyncd.integrations.coding_agents import (
@@ -530,7 +530,8 @@ def _show_checks(checks: list[tuple[Agent, AgentCheck]], console: Console) -> No
     for agent, check in checks:
         console.terminal.print(f"{agent.client.title} ({agent.scope})")
         for line in check.render():
-            console.terminal.print(line)
+            # A line begins with two blanks.
+            console.terminal.print(line, hang=LABEL_WIDTH - 2)
         if not check.is_fine:
             words = f"memsyncd integrate {agent.name} --scope {agent.scope}"
             console.terminal.report(f"  → {words}")

@@ -7,7 +7,7 @@ import os
 from memsyncd.dirs import find_user_dirs
 from memsyncd.errors import BadConfig, BadRequest, WorkspaceNotFound
 from memsyncd.terminal.console import show_answer
-from memsyncd.terminal.parser import JSON, Command, Option
+from memsyncd.terminal.parser import JSON, Command, Option, make_workspace_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,13 +27,17 @@ def _open(args: Args, console: Console) -> int:
     if args.terminal:
         return _open_in_terminal(args, console)
     answer = console.call("panel.open")
-    if workspace := _find_workspace(console):
+    if workspace := _find_workspace(args, console):
         answer["url"] += f"&w={workspace}"
     return show_answer(answer, args, console, _show_address)
 
 
-def _find_workspace(console: Console) -> str:
-    """Return the id of the current folder's workspace, empty if it is in none."""
+def _find_workspace(args: Args, console: Console) -> str:
+    """Return the id of the named workspace, else of the current folder's; empty if it is in none.
+    Raises WorkspaceNotFound for a name that no workspace has.
+    """
+    if args.workspace:
+        return str(console.find_workspace(args.workspace)["id"])
     if not console.cwd:
         return ""
     try:
@@ -67,7 +71,7 @@ def _open_in_terminal(args: Args, console: Console) -> int:
             "--terminal needs a library that is not installed: textual",
             hint="run: pip install 'memsyncd[terminal]'",
         ) from None
-    workspace = _find_workspace(console)
+    workspace = _find_workspace(args, console)
     if not workspace:
         workspace = next((info["id"] for info in console.call("status")["workspaces"]), "")
     console.close()
@@ -116,9 +120,10 @@ COMMANDS = {
         _open,
         options=(
             Option("--terminal", "use the terminal, even over ssh; needs memsyncd[terminal]"),
+            make_workspace_option("the workspace to show"),
             Option("--print", "print the address and do not open a browser"),
             JSON,
         ),
-        examples=("memsyncd ui", "memsyncd ui --terminal", "memsyncd ui --print"),
+        examples=("memsyncd ui", "memsyncd ui -w notes --terminal", "memsyncd ui --print"),
     ),
 }

@@ -10,6 +10,7 @@ import pytest
 
 import memsyncd
 
+SORTS = ["relevance", "worth", "importance", "priority", "recency", "file", "decay"]
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 
 
@@ -51,6 +52,10 @@ def write_script(shell: str) -> str:
         ("memsyncd get ", []),
         ("memsyncd remove ", ["my\\ notes", "other", "\\$\\(touch\\ ran\\)"]),
         ("memsyncd list -w o", ["other"]),
+        ("memsyncd status --color a", ["auto", "always"]),
+        ("memsyncd status --color = n", ["never"]),
+        ("memsyncd search --sort =", SORTS),
+        ("memsyncd search redis --sort w", ["worth"]),
     ],
 )
 def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
@@ -97,6 +102,7 @@ def test_the_other_shells_accept_the_script(
         ("memsyncd sta", ["stats", "start", "status"]),
         ("memsyncd search --expl", ["--explain"]),
         ("memsyncd completion z", ["zsh"]),
+        ("memsyncd status --color a", ["always", "auto"]),
     ],
 )
 def test_fish_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:

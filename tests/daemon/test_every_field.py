@@ -356,6 +356,8 @@ CHANGES: dict[tuple[str, str], Any] = {
     ("history", "path"): REDIS,
     ("history", "before"): 2,
     ("history", "writer"): "nobody",
+    ("history", "since"): "2999-01-01",
+    ("history", "until"): "2000-01-01",
     ("history.purge", "anchor"): With(LOG + "#log/status"),
     ("history.purge", "revision"): 999,
     ("history.purge", "containing"): "nothing has this",
