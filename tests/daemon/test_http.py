@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import re
 import socket
@@ -22,7 +21,7 @@ import pytest
 from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home, Place
+    from tests.daemon.conftest import Home, Place
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -34,7 +33,6 @@ META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-N_CLIENTS = 64
 
 
 class SocketConnection(HTTPConnection):
@@ -155,25 +153,6 @@ def test_a_workspace_in_the_query_of_a_post_is_refused_and_nothing_is_written(
     assert place.client.call("history", workspace=place.id, limit=1)["revisions"] == before
 
 
-@pytest.mark.parametrize(
-    ("target", "status", "code"),
-    [
-        ("/v1/get?path=absent.md", 404, "note_not_found"),
-        ("/v1/search?query=x&workspace=absent", 404, "workspace_not_found"),
-        ("/v1/get?path=../../etc/passwd", 403, "path_refused"),
-        ("/v1/search?query=x&after=soon", 400, "bad_request"),
-        ("/v1/search?query=x&wait=soon", 400, "bad_request"),
-    ],
-)
-def test_errors_have_our_codes_and_the_status_of_http(
-    browser: Browser, place: Place, target: str, status: int, code: str
-) -> None:
-    joined = target if "workspace" in target else f"{target}&workspace={place.id}"
-    given, problem = browser.ask("GET", joined)
-    assert (given, problem["code"], problem["status"]) == (status, code, status)
-    assert problem["hint"]
-
-
 def test_text_that_instructs_its_reader_is_marked_and_secrets_are_masked(
     browser: Browser, place: Place
 ) -> None:
@@ -190,17 +169,6 @@ def test_text_that_instructs_its_reader_is_marked_and_secrets_are_masked(
     assert token not in json.dumps(answer)
     status, problem = browser.ask("GET", f"/v1/context?{query}", Accept="text/plain")
     assert (status, "/v1/context.txt" in problem["hint"]) == (406, True)
-
-
-def test_metrics_and_documents_are_served(browser: Browser, place: Place) -> None:
-    status, text = browser.ask("GET", "/metrics")
-    assert status == 200
-    assert "\nmemsyncd_start_time_seconds " in text
-    status, document = browser.ask("GET", "/openapi.json")
-    assert (status, document["openapi"]) == (200, "3.1.0")
-    response = browser.open("GET", "/docs")
-    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-    assert "rpc.discover" in response.read().decode()
 
 
 # --- the documents, as written --------------------------------------------------------------------
@@ -375,13 +343,10 @@ def test_headers_that_contradict_the_message_are_refused(
     given, answer = mcp.send_mcp("tools/list", **headers)
     assert (given, answer.get("error", {}).get("code")) == (status, code)
     assert answer["id"] == 7
-
-
-def test_the_name_of_a_tool_is_repeated_in_its_header(mcp: Browser, place: Place) -> None:
-    params = {"name": "memory_search", "arguments": {"query": "x", "workspace": place.id}}
+    params = {"name": "memory_search", "arguments": {"query": "x"}}
     for name in ("memory_get", "Memory_search", ""):
-        status, answer = mcp.send_mcp("tools/call", params, **{"Mcp-Name": name})
-        assert (status, answer["error"]["code"]) == (400, -32020)
+        given, answer = mcp.send_mcp("tools/call", params, **{"Mcp-Name": name})
+        assert (given, answer["error"]["code"]) == (400, -32020)
 
 
 def test_what_the_stateless_revision_lacks_has_its_status(mcp: Browser) -> None:
@@ -494,28 +459,6 @@ def test_a_stateless_agent_listens_by_a_stream_and_ends_it_by_leaving(
     wait_until(lambda: place.client.call("status")["clients"] < clients, "the client stayed")
 
 
-def test_sixty_four_clients_use_http_at_once_and_leave_nothing(
-    connect: Callable[[], Browser], place: Place, daemon: Daemon
-) -> None:
-    fds = f"/proc/{daemon.process.pid}/fd"
-    before = len(os.listdir(fds)) if os.path.isdir(fds) else 0
-    clients = [connect() for _ in range(N_CLIENTS)]
-    for client in clients:
-        target = f"/v1/search?query=keepsake&workspace={place.id}"
-        client.connection.request("GET", target)
-    for client in clients:
-        response = client.connection.getresponse()
-        assert json.loads(response.read())["hits"]
-    for client in clients:
-        status, answer = client.send_mcp("tools/list")
-        assert (status, len(answer["result"]["tools"])) == (200, 7)
-        client.connection.close()
-    if before:
-        wait_until(
-            lambda: len(os.listdir(fds)) < before + N_CLIENTS // 2, "descriptors were left open"
-        )
-
-
 # --- the port -------------------------------------------------------------------------------------
 
 
@@ -563,12 +506,3 @@ def test_a_daemon_that_cannot_open_its_port_says_what_to_do(
     assert done.returncode == (78 if spoil == "taken" else 6)
     assert ("under [http]" if spoil == "taken" else "remove it") in done.stderr
     assert "tttt" not in done.stderr
-
-
-def test_a_request_that_names_none_of_several_workspaces_is_ambiguous(
-    browser: Browser, place: Place, make_place: Callable[..., Place], home: Home
-) -> None:
-    other = make_place(home.make_folder())
-    status, problem = browser.ask("GET", "/v1/search?query=x")
-    assert (status, problem["code"]) == (400, "workspace_ambiguous")
-    assert all(each.status()["name"] in problem["hint"] for each in (place, other))

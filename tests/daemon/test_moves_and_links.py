@@ -35,22 +35,65 @@ def write(path: Path, word: str) -> Path:
     return path
 
 
-def test_a_note_moved_in_is_found_without_further_events(place: Place) -> None:
-    write(place.outside / "new.md", "larch").rename(place.root / ".memories" / "new.md")
-    place.wait_found("larch", ".memories/new.md")
+def test_the_index_follows_whatever_comes_goes_and_leads_elsewhere(
+    root: Path, make_place: MakePlace
+) -> None:
+    """By events alone, in the order in which `test_chaos.py` would do it by chance."""
+    place, memories = make_place(root), root / ".memories"
+    write(memories / "a" / "b" / "made.md", "larch")  # the first of a folder
+    write(place.outside / "in" / "x" / "moved.md", "maple")
+    (place.outside / "in").rename(memories / "in")
+    write(place.outside / "new.md", "hazel").rename(memories / "new.md")
     place.wait_equal()
-
-
-def test_a_note_moved_out_or_deleted_is_removed_after_the_grace_time(place: Place) -> None:
-    write(place.root / ".memories" / "a.md", "larch")
-    write(place.root / ".memories" / "b.md", "maple")
+    for path, word in (("a/b/more.md", "aspen"), ("in/x/more.md", "rowan")):
+        write(memories / path, word)
+        place.wait_found(word, f".memories/{path}")
+    (memories / "in").rename(place.outside / "out")
+    (memories / "new.md").unlink()
+    place.wait_found("maple hazel")
+    shutil.rmtree(memories)
     place.wait_equal()
-    (place.root / ".memories" / "a.md").rename(place.outside / "a.md")
-    (place.root / ".memories" / "b.md").unlink()
-    assert not place.find("larch maple", wait="disk")
+    real = write(root / "docs" / "deep" / "real.md", "larch")
+    write(memories / "sub" / "more.md", "maple")
+    (memories / "link.md").symlink_to("../docs/deep/real.md")
+    (memories / "folder").symlink_to("../docs/deep")
+    (root / MEMORY).symlink_to(".memories/sub/more.md")
+    place.wait_found("larch", ".memories/folder/real.md")
+    write(memories / "sub" / "more.md", "alder")
+    place.wait_found("alder", ".memories/sub/more.md")
+    shutil.rmtree(root / "docs")
     place.wait_found("larch")
-    place.wait_found("maple")
+    for word in ("birch", "willow"):
+        write(real, word)
+        place.wait_found(word, ".memories/folder/real.md")
+    # The root goes away, comes back, and is another folder.
+    aside = root.rename(place.outside / "aside")
+    place.wait(lambda: place.status()["state"] == "missing", "nobody noticed that the root is gone")
+    assert place.find("alder") == {".memories/sub/more.md"}
+    write(aside / ".memories" / "sub" / "more.md", "poplar")
+    aside.rename(root)
+    place.wait_found("poplar", ".memories/sub/more.md")
+    place.wait(lambda: place.status()["state"] == "ready", "it stayed missing")
+    write(place.outside / "other" / ".memories" / "deep" / "note.md", "cedar")
+    root.rename(aside)
+    (place.outside / "other").rename(root)
+    place.wait_found("cedar", ".memories/deep/note.md")
+    write(aside / ".memories" / "not.md", "aspen")
+    write(memories / "deep" / "more.md", "spruce")
+    place.wait_found("spruce", ".memories/deep/more.md")
+    assert not place.find("aspen", wait="disk")
     place.wait_equal()
+
+
+def test_hard_links_are_found_by_each_name_also_if_they_are_written_elsewhere(
+    place: Place,
+) -> None:
+    one, two = (place.root / ".memories" / f"{name}.md" for name in ("one", "two"))
+    for name in (one, two):
+        os.link(write(place.outside / "hard.md", "larch"), name)
+    place.wait_found("larch", ".memories/one.md", ".memories/two.md")
+    write(place.outside / "hard.md", "maple")
+    assert place.find("maple", wait="disk") == {".memories/one.md", ".memories/two.md"}
 
 
 def test_a_deleted_note_is_removed_in_time_during_continuous_saves(
@@ -100,79 +143,6 @@ def test_a_renamed_folder_takes_its_notes_with_it(
     place.wait_equal()
 
 
-def test_folders_created_moved_in_or_copied_in_are_indexed_and_watched(
-    place: Place,
-) -> None:
-    memories = place.root / ".memories"
-    write(memories / "a" / "b" / "c" / "d" / "made.md", "larch")
-    write(place.outside / "in" / "x" / "moved.md", "maple")
-    write(place.outside / "copy" / "y" / "copied.md", "hazel")
-    (place.outside / "in").rename(memories / "in")
-    place.run("cp", "-r", place.outside / "copy", memories / "copy")
-    place.wait_equal()
-    for path, word in (
-        ("a/b/c/d/more.md", "aspen"),
-        ("in/x/more.md", "rowan"),
-        ("copy/y/more.md", "alder"),
-    ):
-        write(memories / path, word)
-        place.wait_found(word, f".memories/{path}")
-
-
-def test_many_small_notes_created_at_once_are_all_found(place: Place) -> None:
-    for number in range(100):
-        write(place.root / ".memories" / f"day{number % 20}" / f"{number}.md", f"note{number}")
-    place.wait_equal()
-
-
-def test_memories_that_are_removed_and_created_again_are_watched_again(place: Place) -> None:
-    memories = place.root / ".memories"
-    shutil.rmtree(memories)
-    place.wait_equal()
-    write(memories / "again.md", "larch")
-    place.wait_found("larch", ".memories/again.md")
-    write(memories / "sub" / "more.md", "maple")
-    place.wait_found("maple", ".memories/sub/more.md")
-    place.wait_equal()
-
-
-def test_the_first_memory_of_a_folder_is_found(
-    home: Home, daemon: Daemon, root: Path, make_place: MakePlace
-) -> None:
-    place = make_place(root)
-    write(root / ".memories" / "first.md", "larch")
-    place.wait_found("larch", ".memories/first.md")
-    write(root / "MEMORY.md", "maple")
-    place.wait_found("maple", "MEMORY.md")
-    place.wait_equal()
-
-
-def test_a_removed_root_is_missing_and_keeps_its_index_until_it_returns(place: Place) -> None:
-    aside = place.outside / "aside"
-    place.root.rename(aside)
-    place.wait(lambda: place.status()["state"] == "missing", "nobody noticed that the root is gone")
-    assert place.find("keepsake") == {MEMORY}
-    write(aside / "MEMORY.md", "larch")
-    aside.rename(place.root)
-    place.wait_found("larch", MEMORY)
-    place.wait(lambda: place.status()["state"] == "ready", "it stayed missing")
-    write(place.root / ".memories" / "more.md", "maple")
-    place.wait_found("maple", ".memories/more.md")
-
-
-def test_a_root_swapped_for_another_folder_is_read_again_and_watched(place: Place) -> None:
-    write(place.outside / "other" / "MEMORY.md", "larch")
-    write(place.outside / "other" / ".memories" / "deep" / "note.md", "maple")
-    place.root.rename(place.outside / "aside")
-    (place.outside / "other").rename(place.root)
-    place.wait_found("larch", MEMORY)
-    place.wait_equal()
-    write(place.root / ".memories" / "deep" / "more.md", "hazel")
-    place.wait_found("hazel", ".memories/deep/more.md")
-    write(place.outside / "aside" / ".memories" / "not.md", "aspen")
-    assert not place.find("aspen", wait="disk")
-
-
 def test_a_file_that_is_not_a_note_is_never_found(place: Place) -> None:
     memories = place.root / ".memories"
     hidden = (".hidden.md", ".note.md.swp", ".tmp-1-abc", ".git/x.md")
@@ -190,61 +160,6 @@ def test_a_file_that_is_not_a_note_is_never_found(place: Place) -> None:
 # --- links ---
 
 
-def test_a_memory_file_that_links_to_a_note_is_found_once_and_watched(place: Place) -> None:
-    (place.root / MEMORY).unlink()
-    real = write(place.root / ".memories" / "real.md", "larch")
-    (place.root / MEMORY).symlink_to(".memories/real.md")
-    place.wait_found("larch", ".memories/real.md")
-    write(real, "maple")
-    place.wait_found("maple", ".memories/real.md")
-    (place.root / MEMORY).write_text("# Through the link\n\nhazel\n")
-    place.wait_found("hazel", ".memories/real.md")
-
-
-def test_the_target_of_a_link_is_watched_from_the_beginning(
-    root: Path, make_place: MakePlace
-) -> None:
-    real = write(root / "docs" / "real.md", "larch")
-    (root / MEMORY).symlink_to("docs/real.md")
-    place = make_place(root)
-    assert place.find("larch") == {MEMORY}
-    write(real, "maple")
-    place.wait_found("maple", MEMORY)
-    real.unlink()
-    write(real, "hazel")
-    place.wait_found("hazel", MEMORY)
-
-
-def test_the_target_of_a_new_link_is_watched_from_then_on(place: Place) -> None:
-    real = write(place.root / "docs" / "real.md", "larch")
-    (place.root / ".memories" / "link.md").symlink_to("../docs/real.md")
-    place.wait_found("larch", ".memories/link.md")
-    write(real, "maple")
-    place.wait_found("maple", ".memories/link.md")
-
-
-def test_the_target_of_a_link_is_watched_after_its_folder_was_removed_and_recreated(
-    place: Place,
-) -> None:
-    real = write(place.root / "docs" / "deep" / "real.md", "larch")
-    (place.root / ".memories" / "link.md").symlink_to("../docs/deep/real.md")
-    place.wait_found("larch", ".memories/link.md")
-    shutil.rmtree(place.root / "docs")
-    place.wait_found("larch")
-    write(real, "maple")
-    place.wait_found("maple", ".memories/link.md")
-    write(real, "hazel")
-    place.wait_found("hazel", ".memories/link.md")
-
-
-def test_a_linked_folder_is_found_and_watched(place: Place) -> None:
-    write(place.root / "docs" / "one.md", "larch")
-    (place.root / ".memories" / "docs").symlink_to("../docs")
-    place.wait_found("larch", ".memories/docs/one.md")
-    write(place.root / "docs" / "two.md", "maple")
-    place.wait_found("maple", ".memories/docs/two.md")
-
-
 def test_a_link_out_of_the_workspace_is_reported(place: Place) -> None:
     secret = write(place.outside / "secret.md", "larch")
     (place.root / ".memories" / "link.md").symlink_to(secret)
@@ -253,24 +168,6 @@ def test_a_link_out_of_the_workspace_is_reported(place: Place) -> None:
     assert [(problem["path"], problem["code"]) for problem in problems] == [
         (".memories/link.md", "link_outside")
     ]
-
-
-def test_a_hard_link_written_elsewhere_is_found_by_a_search_that_waits_for_the_disk(
-    place: Place,
-) -> None:
-    note = place.root / ".memories" / "hard.md"
-    os.link(write(place.outside / "hard.md", "larch"), note)
-    place.wait_found("larch", ".memories/hard.md")
-    write(place.outside / "hard.md", "maple")
-    assert place.find("maple", wait="disk") == {".memories/hard.md"}
-
-
-def test_two_hard_links_in_one_workspace_are_both_found(place: Place) -> None:
-    note = write(place.root / ".memories" / "one.md", "larch")
-    os.link(note, place.root / ".memories" / "two.md")
-    place.wait_found("larch", ".memories/one.md", ".memories/two.md")
-    write(note, "maple")
-    assert place.find("maple", wait="disk") == {".memories/one.md", ".memories/two.md"}
 
 
 # --- includes ---
