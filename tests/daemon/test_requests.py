@@ -70,27 +70,16 @@ TWIN = ("decisions.md#decisions/redis-2", 16, 18)
 @pytest.mark.parametrize(
     ("query", "options", "found"),
     [
-        ("why did we choose postgres?", {}, [POSTGRES]),
         ('"row locks"', {}, [POSTGRES]),
         ('"locks row"', {}, []),
         ("locks -postgres", {}, [TWIN]),
         ("retr*", {}, [POSTGRES]),
-        ("retry_with_backoff", {}, [POSTGRES]),
-        ("backoff", {}, [POSTGRES]),
-        ("DEC-0054", {}, [REDIS]),
-        ("redis", {"filters": {"kind": ["error"]}}, [REDIS]),
         ("redis", {"filters": {"kind": ["decision"]}}, [TWIN]),
-        ("redis locks", {"filters": {"tag": ["cache"]}}, [REDIS]),
         ("redis", {"filters": {"tag": ["#INCIDENT"]}}, [REDIS]),
-        ("redis locks", {"filters": {"path": [".memories/*.txt"]}}, []),
         ("plain", {"filters": {"path": [".memories/"]}}, [("plain.txt#", 1, 3)]),
-        ("redis kind:error", {}, [REDIS]),
         ("redis -tag:cache path:decisions.md", {}, [TWIN]),
         ("redis", {"filters": {"section": ["decisions/redis"], "kind": ["decision"]}}, [TWIN]),
         ("kind:error", {"filters": {"tag": ["cache"]}}, [REDIS]),
-        ("redis kind:error", {"filters": {"kind": ["decision"]}}, []),
-        ("redis", {"filters": {"archived": True}}, []),
-        ("redis", {"filters": {"before": "2026"}}, []),
         ("zyzzyva", {}, []),
     ],
 )
@@ -100,129 +89,19 @@ def test_a_search_finds_the_section_and_its_lines(
     assert search(filled_place, query, **options) == found
 
 
-WORDS_OF_OTHERS = (
-    "AND OR NOT NEAR(",
-    "text:x",
-    "^a",
-    "{a b}: c",
-    "a + b",
-    "'; DROP TABLE files;--",
-    "NEAR(a b, 10)",
-    "rank:bm25(0)",
-)
-TORN = (
-    "",
-    " ",
-    '"',
-    '""',
-    '"open',
-    "-",
-    "-x",
-    "*",
-    "\\",
-    "(((((((((",
-    "-- -- --",
-    "\x00",
-    "\u202e",
-    "%s",
-)
+def test_an_answer_without_hits_says_why_and_what_may_be_meant(filled_place: Place) -> None:
+    def ask(query: str, **options: Any) -> dict[str, Any]:
+        return filled_place.client.call("search", query=query, workspace=filled_place.id, **options)
 
-
-@pytest.mark.parametrize(
-    "query", [*WORDS_OF_OTHERS, *TORN, "\U0001f600", "日本", "a-b_c/d.e@f", "a" * 1000]
-)
-def test_any_text_is_a_query(filled_place: Place, query: str) -> None:
-    search(filled_place, query)
-
-
-@pytest.mark.parametrize(
-    ("filters", "text_said"),
-    [
-        ({"before": "spring"}, "`before`"),
-        ({"kinds": ["error"]}, "`kinds`"),
-        ({"tag": ["x"] * 33}, "`filters.tag`"),
-        ({"path": ["../*"]}, "`..`"),
-    ],
-)
-def test_an_invalid_filter_is_refused(
-    filled_place: Place, filters: dict[str, Any], text_said: str
-) -> None:
-    with pytest.raises(BadRequest) as failure:
-        filled_place.client.call(
-            "search", query="redis", workspace=filled_place.id, filters=filters
-        )
-    assert text_said in failure.value.message
-    assert failure.value.hint
-
-
-def test_an_archived_section_leaves_ordinary_searches_and_returns(filled_place: Place) -> None:
-    note = filled_place.root / ".memories" / "decisions.md"
-    note.write_text(DECISIONS.replace("importance: 0.9", "importance: 0.9, status: archived"))
-    assert search(filled_place, "incident", wait="disk") == []
-    assert search(filled_place, "incident is:archived") == [REDIS]
-    note.write_text(DECISIONS)
-    assert search(filled_place, "incident", wait="disk") == [REDIS]
-
-
-def test_a_query_that_is_too_long_is_shortened_and_this_is_said(filled_place: Place) -> None:
-    found = filled_place.client.call("search", query="x " * 4000, workspace=filled_place.id)
-    assert any("shortened" in problem for problem in found["query_problems"])
-
-
-@pytest.mark.parametrize(
-    ("query", "options", "reason"),
-    [
-        ("zyzzyva", {}, "no note"),
-        (
-            "redis",
-            {"filters": {"tag": ["none"]}},
-            "tag:none leaves none; what matches has the tags",
-        ),
-        ("the", {"filters": {}, "min_score": 1.0}, ""),
-        ("", {}, "no word"),
-    ],
-)
-def test_an_empty_answer_says_why(
-    filled_place: Place, query: str, options: dict[str, Any], reason: str
-) -> None:
-    answer = filled_place.client.call("search", query=query, workspace=filled_place.id, **options)
-    assert answer["hits"] or reason in answer["why_empty"]
-
-
-def test_a_mistyped_word_is_corrected(filled_place: Place) -> None:
-    answer = filled_place.client.call(
-        "search", query="psotgres kind:decision", workspace=filled_place.id
-    )
-    assert "similar words in notes: postgres" in answer["why_empty"]
+    long = ask("x " * 4000)
+    assert any("shortened" in problem for problem in long["query_problems"])
+    assert "no note" in ask("zyzzyva")["why_empty"]
+    assert "no word" in ask("")["why_empty"]
+    none = ask("redis", filters={"tag": ["none"]})["why_empty"]
+    assert "tag:none leaves none; what matches has the tags" in none
+    answer = ask("psotgres kind:decision")
     assert answer["did_you_mean"] == "postgres kind:decision"
-    meant = filled_place.client.call(
-        "search", query=answer["did_you_mean"], workspace=filled_place.id
-    )
-    assert meant["hits"]
-    assert meant["did_you_mean"] is None
-
-
-def test_the_same_question_has_the_same_answer_and_limits_hold(filled_place: Place) -> None:
-    answers = [
-        filled_place.client.call("search", query="redis locks words", workspace=filled_place.id)[
-            "hits"
-        ]
-        for _ in range(3)
-    ]
-    assert answers[0] == answers[1] == answers[2]
-    scores = [hit["score"] for hit in answers[0]]
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 < score <= 1 for score in scores)
-    assert (
-        filled_place.client.call(
-            "search", query="redis locks words", workspace=filled_place.id, limit=1
-        )["hits"]
-        == answers[0][:1]
-    )
-    cut = filled_place.client.call(
-        "search", query="redis locks words", workspace=filled_place.id, min_score=scores[0]
-    )["hits"]
-    assert [hit["score"] for hit in cut] == [score for score in scores if score == scores[0]]
+    assert ask(answer["did_you_mean"])["hits"]
 
 
 # --- how fresh ---
@@ -283,17 +162,12 @@ def test_the_last_sync_of_a_status_is_of_what_was_saved_or_written_last(place: P
 
 def test_a_wait_for_a_generation_ends_at_its_timeout(place: Place) -> None:
     generation = place.status()["generation"]
-    began_s = time.monotonic()
-    with pytest.raises(NotFresh) as failure:
-        place.client.call(
-            "search",
-            query="larch",
-            workspace=place.id,
-            min_generation=generation + 1,
-            timeout_ms=200,
-        )
-    assert 0.15 < time.monotonic() - began_s < 30
-    assert failure.value.code == "timeout"
+    for method, params in (("search", {"query": "larch"}), ("context", {})):
+        with pytest.raises(NotFresh) as failure:
+            place.client.call(
+                method, **params, workspace=place.id, min_generation=generation + 1, timeout_ms=200
+            )
+        assert failure.value.code == "timeout"
     save = threading.Timer(0.2, lambda: (place.root / "MEMORY.md").write_text("larch\n"))
     save.start()
     answer = place.client.call(
@@ -353,9 +227,6 @@ def test_a_place_is_read_by_anchor_by_path_and_by_lines(filled_place: Place) -> 
     )
     assert redis["text"] == "\n".join(lines[10:15])
     assert set(redis["tags"]) >= {"cache", "storage", "db"}
-    assert get(anchor=".memories/decisions.md#decisions/redis-2")["text"].endswith(
-        "a row of locks."
-    )
     whole = get(path=".memories/decisions.md")
     assert (whole["start_line"], whole["end_line"], whole["n_lines"]) == (1, len(lines), len(lines))
     assert get(path=".memories/decisions.md", start_line=7, end_line=9)["heading"] == [
@@ -384,15 +255,8 @@ def test_a_section_of_a_note_saved_just_now_has_its_new_position(filled_place: P
     [
         ({"anchor": ".memories/decisions.md#decisions/redsi"}, NoteNotFound),
         ({"anchor": "nowhere.md#"}, NoteNotFound),
-        ({"anchor": "x"}, MemsyncdError),
-        ({"path": ".memories/none.md"}, NoteNotFound),
-        ({"path": "src/main.py"}, MemsyncdError),
         ({"path": "../outside.md"}, PathRefused),
-        ({"path": "/etc/passwd"}, PathRefused),
-        ({"path": ".memories/../../x.md"}, PathRefused),
         ({"path": "a\x00b.md"}, PathRefused),
-        ({"path": ""}, PathRefused),
-        ({"path": ".memories/context.md", "start_line": 0}, BadRequest),
         ({"path": ".memories/context.md", "start_line": 9999}, BadRequest),
         ({"path": ".memories/context.md", "start_line": 3, "end_line": 2}, BadRequest),
         ({}, BadRequest),
@@ -407,39 +271,6 @@ def test_an_invalid_position_is_refused_with_a_remedy(
         filled_place.client.call("get", workspace=filled_place.id, **where)
     assert failure.value.hint
     assert "secret" not in str(failure.value)
-
-
-def test_a_list_has_notes_and_sections_with_their_metadata(filled_place: Place) -> None:
-    notes = filled_place.client.call("list", workspace=filled_place.id)["notes"]
-    by_path = {note["path"]: note for note in notes}
-    assert by_path.keys() == {
-        "MEMORY.md",
-        ".memories/context.md",
-        ".memories/decisions.md",
-        ".memories/plain.txt",
-    }
-    decisions = by_path[".memories/decisions.md"]
-    assert (decisions["title"], decisions["kind"], decisions["n_lines"]) == (
-        "Decisions",
-        "decision",
-        18,
-    )
-    assert [section["kind"] for section in decisions["sections"]] == ["decision"] * 3 + [
-        "error",
-        "decision",
-    ]
-    assert [
-        note["path"]
-        for note in filled_place.client.call("list", workspace=filled_place.id, kind="error")[
-            "notes"
-        ]
-    ] == [".memories/decisions.md"]
-    assert [
-        note["path"]
-        for note in filled_place.client.call("list", workspace=filled_place.id, path="MEMORY.md")[
-            "notes"
-        ]
-    ] == ["MEMORY.md"]
 
 
 # --- with what everybody has ---
