@@ -22,14 +22,9 @@ from memsyncd.core.editing.topics import append_value
 from memsyncd.core.upkeep import archive_sections
 from memsyncd.errors import Unwritable
 from tests.cli.test_transcripts import ShellSession
+from tests.git import git, try_git
 
-pytestmark = pytest.mark.needs("git")
-
-
-def git(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
-    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
-    identity += ["-c", "init.defaultBranch=main"]
-    return subprocess.run(["git", *identity, *words], cwd=folder, check=False, capture_output=True)
+pytestmark = [pytest.mark.life, pytest.mark.needs("git")]
 
 
 @pytest.fixture
@@ -70,7 +65,7 @@ def merge_two_branches(root: Path) -> subprocess.CompletedProcess[bytes]:
     for path in PATHS:
         remember(root, path, "Main words")
     commit(root)
-    return git(root, "merge", "-q", "other")
+    return try_git(root, "merge", "-q", "other")
 
 
 def test_without_the_driver_git_has_a_conflict(repository: Path) -> None:
@@ -109,7 +104,7 @@ def test_acts_on_one_section_and_values_of_one_field_are_merged_by_git(repositor
     append(note, path, log, "from main", "2026-11-21T11:00:00Z")
     remember(repository, path, "Main words")
     commit(repository)
-    assert git(repository, "merge", "-q", "other").returncode == 0
+    assert try_git(repository, "merge", "-q", "other").returncode == 0
     made = "<!-- memory: {{kind: decision, tags: [{}], created: 2026-11-20T10:00:00Z}} -->\n"
     assert note.read_text() == (
         "# Notes\n\nThe first line.\n\n"
@@ -143,7 +138,7 @@ def test_of_texts_that_both_branches_have_changed_both_stay(repository: Path) ->
     change_line(repository, "ours")
     remember(repository, "MEMORY.md", "Main words")
     commit(repository)
-    done = git(repository, "merge", "-q", "other")
+    done = try_git(repository, "merge", "-q", "other")
     assert done.returncode == 0
     assert b"memsyncd choose 'MEMORY.md#notes/notes' --keep this\n" in done.stderr
     text = (repository / "MEMORY.md").read_text()
@@ -151,8 +146,8 @@ def test_of_texts_that_both_branches_have_changed_both_stay(repository: Path) ->
     assert text.endswith("\n\n## Notes\n<!-- memory: {conflict: notes} -->\n\nours\n")
     # On the other branch git gives the same note.
     git(repository, "checkout", "-q", "other")
-    git(repository, "merge", "-q", "main~1")
-    git(repository, "merge", "-q", "main")
+    try_git(repository, "merge", "-q", "main~1")
+    try_git(repository, "merge", "-q", "main")
     assert (repository / "MEMORY.md").read_text() == text
 
 
@@ -168,10 +163,10 @@ def test_a_note_that_cannot_be_merged_stays_as_it_is_and_git_says_so(repository:
     ours = "# Notes\n\nours\n".encode("utf-16")
     note.write_bytes(ours)
     commit(repository)
-    done = git(repository, "merge", "-q", "other")
+    done = try_git(repository, "merge", "-q", "other")
     assert done.returncode != 0
     assert b"MEMORY.md is UTF-16" in done.stderr
-    assert b"UU MEMORY.md" in git(repository, "status", "--short").stdout
+    assert "UU MEMORY.md" in git(repository, "status", "--short")
     assert note.read_bytes() == ours
 
 
@@ -185,7 +180,7 @@ def test_a_clone_without_the_program_merges_lines_or_has_a_conflict(repository: 
     git(repository, "merge", "--abort")
     git(repository, "config", "--unset", "merge.memsyncd.driver")
     assert "this clone does not have" in find_missing(str(repository))
-    assert git(repository, "merge", "-q", "other").returncode != 0
+    assert try_git(repository, "merge", "-q", "other").returncode != 0
 
 
 def test_a_program_at_any_path_is_called(tmp_path: Path) -> None:
@@ -246,7 +241,9 @@ def shell(tmp_path: Path) -> ShellSession:
     return session
 
 
-def test_init_says_how_and_writes_no_attributes_by_itself(shell: ShellSession) -> None:
+def test_init_says_how_writes_no_attributes_by_itself_and_replaces_another_driver(
+    shell: ShellSession,
+) -> None:
     done = shell.do("memsyncd init")
     assert "memsyncd init --merge-driver ." in done.stderr
     assert not (shell.cwd / ".gitattributes").exists()
@@ -254,7 +251,10 @@ def test_init_says_how_and_writes_no_attributes_by_itself(shell: ShellSession) -
     assert done.returncode == 0
     assert (shell.cwd / ".gitattributes").read_text().splitlines() == list(DRIVER_LINES)
     assert "merge-driver" not in shell.do("memsyncd init").stderr
-    assert "memsyncd" in git(shell.cwd, "config", "merge.memsyncd.driver").stdout.decode()
+    assert "memsyncd" in git(shell.cwd, "config", "merge.memsyncd.driver")
+    git(shell.cwd, "config", "merge.memsyncd.driver", "another")
+    shell.do("memsyncd init --merge-driver")
+    assert "merge-driver %O %A %B %P" in git(shell.cwd, "config", "merge.memsyncd.driver")
 
 
 def test_init_lets_git_merge_all_notes_of_a_vault(shell: ShellSession) -> None:
@@ -288,13 +288,6 @@ def test_init_refuses_a_driver_where_there_is_no_repository(shell: ShellSession)
     git(folder, "init", "-q")
     shell.do(f"memsyncd init --user --merge-driver {folder}")
     assert (folder / ".gitattributes").read_text().splitlines() == list(DRIVER_LINES)
-
-
-def test_init_configures_a_driver_of_another_program_again(shell: ShellSession) -> None:
-    shell.do("memsyncd init --merge-driver")
-    git(shell.cwd, "config", "merge.memsyncd.driver", "another")
-    shell.do("memsyncd init --merge-driver")
-    assert b"merge-driver %O %A %B %P" in git(shell.cwd, "config", "merge.memsyncd.driver").stdout
 
 
 @pytest.mark.parametrize(("typed", "is_written"), [("y\n", True), ("\n", False), ("no\n", False)])

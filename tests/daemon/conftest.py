@@ -23,6 +23,7 @@ from typing import Any, Self
 import pytest
 
 from memsyncd.client import Client
+from memsyncd.client.memory import Memsyncd
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import MemsyncdError, NoDaemon
 from memsyncd.operations.table import OPERATIONS
@@ -126,6 +127,21 @@ class Home:
         daemon = Daemon(self.env, self.socket_path, self.log, program or ("-m", "memsyncd"))
         self._daemons.append(daemon)
         return daemon
+
+    def run(
+        self, *words: object, cwd: Path | None = None, text: str = "", **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of memsyncd, in the home's folder if no other is named."""
+        return subprocess.run(
+            [sys.executable, "-m", "memsyncd", *map(str, words)],
+            env=self.env | env,
+            cwd=cwd or self.folder,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S * 2,
+            check=False,
+        )
 
     def make_folder(self) -> Path:
         """A new folder for a workspace, with space beside it."""
@@ -287,7 +303,12 @@ class SearchProbe:
             self.failure = failure
 
 
-def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WAIT_S) -> float:
+def wait_until(
+    is_so: Callable[[], object],
+    complaint: str = "what was waited for did not come",
+    *,
+    limit_s: float = WAIT_S,
+) -> float:
     """Poll until the condition is true and return how long that took; fail after `limit_s`."""
     began_s = time.monotonic()
     while not is_so():
@@ -410,6 +431,13 @@ def place(root: Path, make_place: Callable[..., Place]) -> Place:
     """A workspace with a MEMORY.md and one more note, indexed."""
     write_first_notes(root)
     return make_place(root)
+
+
+@pytest.fixture
+def memory(place: Place) -> Iterator[Memsyncd]:
+    """The memory of this workspace, as a program uses it."""
+    with Memsyncd(place.root, env=place.env, client="builder") as connected:
+        yield connected
 
 
 @pytest.hookimpl(wrapper=True)

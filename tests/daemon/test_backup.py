@@ -8,7 +8,6 @@ import itertools
 import random
 import shutil
 import sqlite3
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -61,16 +60,7 @@ def add(client: Client, root: Path) -> str:
 
 
 def run(home: Home, *words: object, status: int = 0) -> str:
-    command = [sys.executable, "-m", "memsyncd", *map(str, words)]
-    done = subprocess.run(
-        command,
-        env=home.env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=home.folder,
-    )
+    done = home.run(*words)
     assert done.returncode == status, done.stderr
     return done.stdout
 

@@ -49,15 +49,7 @@ def memory(place: Place) -> Iterator[Memsyncd]:
 
 
 def run(place: Place, *words: str, stdin: str = "", status: int = 0) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "memsyncd", *words, "--json"],
-        cwd=place.root,
-        env=place.home.env,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = place.home.run(*words, "--json", cwd=place.root, text=stdin)
     assert done.returncode == status, done.stderr
     return json.loads(done.stdout) if done.stdout else done.stderr
 

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ import pytest
 
 from memsyncd.cli.main import main
 from memsyncd.client import Client
+from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -60,13 +60,6 @@ class Report:
         )
 
 
-def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "memsyncd", *words]
-    return subprocess.run(
-        command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50
-    )
-
-
 def do(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """The same within this process: the result of a command does not depend on its process."""
     message, complained = io.StringIO(), io.StringIO()
@@ -95,13 +88,6 @@ def examine(home: Home, *words: str, **env: str) -> Report:
     assert all(finding["remedy"] for finding in asks), asks
     assert report.status in ((1,) if asks else (0,)) or report.reported["daemon"] is None
     return report
-
-
-def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
-    end_s = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < end_s, complaint
-        time.sleep(0.05)
 
 
 def index_of(place: Place) -> Path:
@@ -150,18 +136,6 @@ def test_a_healthy_installation_passes_all_checks(home: Home, place: Place) -> N
     assert report.reported["daemon"]["pid"] == place.daemon.process.pid
 
 
-def test_passed_checks_are_printed_in_one_line(home: Home, place: Place) -> None:
-    done = run(home, "doctor", place.id)
-    assert f"workspace {place.status()['name']}" in done.stdout
-    assert "✓ ok: daemon, version, two_daemons" in done.stdout
-    assert "checks passed" in done.stdout.splitlines()[-1]
-    assert done.stderr == ""
-
-
-def test_an_unknown_workspace_is_an_error(home: Home, place: Place) -> None:
-    assert do(home, "doctor", "nowhere").returncode == NOT_FOUND
-
-
 def test_all_workspaces_are_examined_by_default(
     home: Home, place: Place, make_place: Callable[..., Place]
 ) -> None:
@@ -170,6 +144,9 @@ def test_all_workspaces_are_examined_by_default(
     assert {place.id, other.id} <= both
     ids = {finding["workspace"] for finding in examine(home, str(other.root)).reported["findings"]}
     assert ids == {other.id, None}
+    assert do(home, "doctor", "nowhere").returncode == NOT_FOUND
+    nobody = examine(home, MEMSYNCD_SOCKET="/nowhere/m.sock")
+    assert (nobody.level("daemon"), nobody.level("socket")) == ("ok", "warning")
 
 
 # --- databases ------------------------------------------------------------------------------------
@@ -224,32 +201,28 @@ class UnscannedWorkspace:
         return [finding["level"] for finding in self.examine().findings("index")]
 
     def check_repaired(self) -> None:
-        wait_for(lambda: "ok" in self.levels(), "it did not heal")
+        wait_until(lambda: "ok" in self.levels(), "it did not heal")
         report = self.examine("--verify")
         assert (report.status, report.level("verify")) == (0, "ok")
         assert any("rebuilt" in finding["what"] for finding in report.findings("index"))
 
 
-def test_a_damaged_index_is_found_and_rebuilt(unscanned: UnscannedWorkspace) -> None:
-    damage(unscanned.index)
-    report = unscanned.examine()
-    assert (report.status, report.level("index")) == (1, "error")
-    unscanned.check_repaired()
+def delete(path: Path) -> None:
+    path.unlink()
 
 
-def test_a_deleted_index_is_found_and_restored(unscanned: UnscannedWorkspace) -> None:
-    unscanned.index.unlink()
+def replace_by_a_copy(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+@pytest.mark.parametrize("harm", [damage, delete, replace_by_a_copy])
+def test_a_damaged_deleted_or_replaced_index_is_found_and_rebuilt(
+    unscanned: UnscannedWorkspace, harm: Callable[[Path], None]
+) -> None:
+    harm(unscanned.index)
     report = unscanned.examine("--verify")
     assert (report.status, report.level("index")) == (1, "error")
-    assert report.level("verify") is None
-    unscanned.check_repaired()
-
-
-def test_a_replaced_index_is_found_and_rebuilt(unscanned: UnscannedWorkspace) -> None:
-    copy = unscanned.index.with_name("copy")
-    shutil.copy(unscanned.index, copy)
-    copy.replace(unscanned.index)
-    assert unscanned.examine().level("index") == "error"
     unscanned.check_repaired()
 
 
@@ -274,7 +247,7 @@ def test_between_two_starts_damaged_records_are_set_aside_and_a_foreign_index_is
     assert do(home, "stop").returncode == 0
     write(unscanned.index, SHIFT)
     home.start()
-    wait_for(lambda: examine(home).level("index") == "ok", "it was not opened")
+    wait_until(lambda: examine(home).level("index") == "ok", "it was not opened")
     report = examine(home, "--verify")
     assert report.level("verify") == "error"
     assert "memsyncd reindex" in report.remedy("verify")
@@ -300,7 +273,7 @@ def test_unscanned_notes_are_indexed_by_verify(
     (root / "MEMORY.md").write_text("# Memory\n")
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
-        wait_for(
+        wait_until(
             lambda: client.call("status")["workspaces"][0]["state"] == "ready",
             "it never became ready",
         )
@@ -402,17 +375,17 @@ def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) ->
         [sys.executable, "-m", "memsyncd", "run"], env=env, stderr=subprocess.DEVNULL
     ) as second:
         try:
-            wait_for(lambda: os.path.exists(other), "the second daemon did not start")
+            wait_until(lambda: os.path.exists(other), "the second daemon did not start")
             for lock in locks:  # the second one is like a version without locks
                 lock.with_suffix(".aside").replace(lock)
             # A daemon on a busy machine may answer a ping too late to be counted, each time anew.
             end_it = f"kill {second.pid}"
-            wait_for(
+            wait_until(
                 lambda: end_it in str(examine(home, place.id).findings("two_daemons")),
                 "doctor did not name the second daemon",
             )
             warning = f"a second daemon (pid {second.pid}, version "
-            wait_for(
+            wait_until(
                 lambda: all(part in do(home, "status").stderr for part in (warning, end_it)),
                 "status did not name the second daemon",
             )
@@ -452,7 +425,7 @@ def test_a_stopped_daemon_is_distinguished_from_an_ended_one_with_any_number_of_
         client.close()
     subprocess.run(["/bin/sh", "-c", go_on], check=True)
     # It handles all disconnected clients before this one.
-    wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
+    wait_until(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
     assert elsewhere.findings("daemon")[0]["where"] == home.socket_path
     daemon.kill()
@@ -474,27 +447,8 @@ def test_without_a_daemon_the_checks_of_the_machine_run(make_home: Callable[[], 
         "ok",
     )
     assert do(home, "doctor", "first").returncode == NO_DAEMON
+    home.config.chmod(0o666)
+    assert examine(home).level("config") == "error"
+    home.config.chmod(0o600)
     home.config.write_text("[sync]\ndebonce_ms = 3\n")
     assert "debounce_ms" in examine(home).findings("config")[0]["what"]
-
-
-def test_a_configuration_that_others_may_change_is_found(home: Home, place: Place) -> None:
-    home.config.chmod(0o666)
-    try:
-        assert examine(home, place.id).level("config") == "error"
-    finally:
-        home.config.chmod(0o600)
-    assert examine(home, place.id).level("config") == "ok"
-
-
-@pytest.mark.usefixtures("daemon")
-def test_a_named_socket_where_nobody_answers_is_found(home: Home) -> None:
-    nobody = examine(home, MEMSYNCD_SOCKET="/nowhere/m.sock")
-    assert (nobody.level("daemon"), nobody.level("socket")) == ("ok", "warning")
-
-
-def test_every_finding_of_the_examination_is_documented(place: Place) -> None:
-    found = place.client.call("doctor")["findings"]
-    assert {"level", "check", "what", "where", "remedy", "workspace"} == {
-        key for finding in found for key in finding
-    }

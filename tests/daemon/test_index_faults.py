@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.workspace_files import WorkspaceFiles, wait_for
+from tests.daemon.conftest import wait_until
+from tests.daemon.workspace_files import WorkspaceFiles
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def test_a_removed_index_is_noticed_by_a_request_before_the_next_reconcile(
         tamper(kept.index)
         with contextlib.suppress(StoreFailed):
             kept.client.call(ask, **ways[ask])
-        wait_for(
+        wait_until(
             lambda n=n_rebuilt: kept.log().count("index_rebuilt") > n,
             f"it was not rebuilt: {tamper.__name__}, {ask}",
         )
@@ -398,7 +399,7 @@ def test_an_unwritable_index_is_reported_and_still_searched(
         assert failure.value.hint
         assert client.call("ping")["name"] == "memsyncd"
         # On a busy machine the index may be about to be opened still.
-        wait_for(
+        wait_until(
             lambda: bool(client.call("status")["workspaces"][0]["reasons"]), "no reason is given"
         )
         assert client.call("status")["workspaces"][0]["state"] != "ready"
@@ -438,18 +439,18 @@ def test_a_full_disk_is_reported_and_caught_up_with_the_next_save(
         def status() -> dict[str, Any]:
             return dict(client.call("status")["workspaces"][0])
 
-        wait_for(
+        wait_until(
             lambda: any("disk is full" in reason for reason in status()["reasons"]),
             "it was not said",
         )
-        wait_for(lambda: status()["state"] == "degraded", "it is called ready")
+        wait_until(lambda: status()["state"] == "degraded", "it is called ready")
         assert "disk is full" in client.call("search", query="nowhere")["why_empty"]
         (root / "MEMORY.md").write_text("larch\n")
         time.sleep(0.5)
         assert status()["state"] == "degraded"
         small_disk("20m")
         (root / "MEMORY.md").write_text("maple\n")
-        wait_for(
+        wait_until(
             lambda: status()["state"] == "ready" and status()["files"] == 301, "it did not go on"
         )
         assert client.call("search", query="word299x")["hits"]

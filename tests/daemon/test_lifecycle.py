@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memsyncd.client import Client, NoAnswer
+from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, NoDaemon, Unsafe
+from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home, Place
+    from tests.daemon.conftest import Daemon, Home
 
 # A guard: an idle machine takes five seconds at most, whatever clients are connected.
 STOP_S = 45.0
@@ -43,19 +44,6 @@ def memory(own: Home) -> Path:
     return root
 
 
-def call(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "memsyncd", *words],
-        env=home.env | env,
-        cwd=home.folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
-
-
 def is_answering(socket_path: str) -> bool:
     """A socket's file exists a moment before anything listens."""
     try:
@@ -63,13 +51,6 @@ def is_answering(socket_path: str) -> bool:
             return bool(client.call("ping"))
     except NoDaemon:
         return False
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < end_s
-        time.sleep(0.02)
 
 
 # --- configuration ---
@@ -88,7 +69,7 @@ def test_an_invalid_configuration_is_refused_with_its_line_and_a_remedy(
     own: Home, text: str
 ) -> None:
     own.config.write_text(text)
-    done = call(own, "run")
+    done = own.run("run")
     assert (done.returncode, done.stdout) == (78, "")
     where, remedy = BROKEN[text]
     assert where in done.stderr
@@ -97,19 +78,10 @@ def test_an_invalid_configuration_is_refused_with_its_line_and_a_remedy(
     assert "Traceback" not in done.stderr
 
 
-def test_a_failed_start_in_the_background_reports_the_reason_and_exits_with_the_same_status(
-    own: Home,
-) -> None:
-    own.config.write_text("[sync]\ndebounce = 5\n")
-    done = call(own, "start")
-    assert done.returncode == 78
-    assert "debounce_ms" in done.stderr
-
-
 def test_a_restart_with_an_invalid_configuration_keeps_the_daemon(own: Home) -> None:
     daemon = own.start()
     own.config.write_text("[sync]\ndebounce = 5\n")
-    done = call(own, "restart")
+    done = own.run("restart")
     assert done.returncode == 78
     assert "debounce_ms" in done.stderr
     with daemon.client() as client:
@@ -119,7 +91,7 @@ def test_a_restart_with_an_invalid_configuration_keeps_the_daemon(own: Home) -> 
 def test_the_socket_must_not_be_inside_a_workspace_given_at_the_start(
     own: Home, memory: Path
 ) -> None:
-    done = call(own, "run", str(memory), MEMSYNCD_SOCKET=str(memory / "s.sock"))
+    done = own.run("run", str(memory), MEMSYNCD_SOCKET=str(memory / "s.sock"))
     assert done.returncode == 78
     assert "inside the workspace" in done.stderr
     assert "Traceback" not in done.stderr
@@ -129,50 +101,16 @@ def test_the_socket_must_not_be_inside_a_workspace_given_at_the_start(
 # --- none, one, two ---
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("status",),
-        ("search", "x"),
-        ("list",),
-        ("add", "w1/proj"),
-        ("sync",),
-        ("problems",),
-        ("get", "MEMORY.md"),
-        ("watch",),
-    ],
-)
-def test_without_a_daemon_every_request_exits_with_3_and_a_hint(
-    own: Home, memory: Path, words: tuple[str, ...]
-) -> None:
-    done = call(own, *words)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "memsyncd start" in done.stderr
-
-
 def test_a_second_daemon_exits_with_6_and_the_first_keeps_its_socket(
     home: Home, daemon: Daemon
 ) -> None:
     before = os.stat(home.socket_path)
-    second = call(home, "run")
+    second = home.run("run")
     assert second.returncode == 6
     assert str(daemon.process.pid) in second.stderr
     assert os.path.samestat(before, os.stat(home.socket_path))
     with daemon.client() as client:
         assert client.call("ping")["pid"] == daemon.process.pid
-
-
-def test_a_daemon_after_a_crash_takes_over_the_socket(own: Home, memory: Path) -> None:
-    first = own.start()
-    with first.client() as client:
-        client.call("workspace.add", path=str(memory))
-        client.call("search", query="larch", wait="disk")
-    first.kill()
-    assert os.path.exists(own.socket_path)
-    (memory / "MEMORY.md").write_text("maple\n")
-    with own.start().client() as client:
-        assert client.call("search", query="maple", wait="disk")["hits"]
-        assert not client.call("search", query="larch")["hits"]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o777])
@@ -294,33 +232,6 @@ def test_a_first_index_reports_progress_stops_soon_and_continues_at_the_next_sta
     assert (status["state"], status["files"]) == ("ready", N_MANY + 1)
 
 
-def test_the_command_line_stops_the_daemon_that_it_started(own: Home, memory: Path) -> None:
-    started = call(own, "start", str(memory))
-    assert started.returncode == 0, started.stderr
-    assert call(own, "search", "--wait", "larch", "-w", str(memory)).returncode == 0
-    assert call(own, "start").returncode == 0
-    stopped = call(own, "stop")
-    assert (stopped.returncode, stopped.stdout) == (0, "")
-    assert call(own, "status").returncode == 3
-    assert call(own, "stop").returncode == 0
-
-
-def test_a_daemon_that_ctrl_z_stopped_is_named_by_doctor_and_ends_on_request(
-    own: Home, memory: Path
-) -> None:
-    daemon = own.start()
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(memory))
-        daemon.process.send_signal(signal.SIGSTOP)
-        client.timeout_s = 0.5
-        with pytest.raises(NoAnswer) as unanswered:
-            client.call("search", query="larch")
-    assert "`memsyncd doctor`" in unanswered.value.hint
-    assert f"kill -CONT {daemon.process.pid}" in call(own, "doctor").stdout
-    assert call(own, "stop").returncode == 0
-    assert daemon.process.wait(STOP_S) == 0
-
-
 def test_the_daemon_keeps_running_when_its_output_has_no_reader(own: Home, memory: Path) -> None:
     reader, writer = os.pipe()
     process = subprocess.Popen(
@@ -332,7 +243,7 @@ def test_the_daemon_keeps_running_when_its_output_has_no_reader(own: Home, memor
     os.close(writer)
     os.close(reader)
     try:
-        wait_for(lambda: is_answering(own.socket_path))
+        wait_until(lambda: is_answering(own.socket_path))
         with Client(own.socket_path, WAIT_S) as client:
             for word in ("maple", "hazel"):
                 (memory / "MEMORY.md").write_text(f"{word}\n")
@@ -349,23 +260,13 @@ def test_the_daemon_starts_without_stdin_stdout_and_stderr(own: Home, memory: Pa
     command = f'exec "{sys.executable}" -m memsyncd run "{memory}" <&- >&- 2>&-'
     process = subprocess.Popen(["sh", "-c", command], env=own.env)
     try:
-        wait_for(lambda: process.poll() is not None or is_answering(own.socket_path))
+        wait_until(lambda: process.poll() is not None or is_answering(own.socket_path))
         assert process.poll() is None
         with Client(own.socket_path, WAIT_S) as client:
             assert client.call("search", query="larch", wait="disk")["hits"]
     finally:
         process.terminate()
         assert process.wait(WAIT_S) == 0
-
-
-def test_the_log_contains_neither_notes_nor_queries(home: Home, place: Place) -> None:
-    (place.root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
-    assert place.find("larch whispered", wait="disk")
-    with pytest.raises(MemsyncdError):
-        place.find("shouted", filters={"tier": ["shouted"]})
-    log = home.log.read_text()
-    assert not any(word in log for word in ("larch", "whispered", "shouted"))
-    assert all("event" in json.loads(line) for line in log.splitlines())
 
 
 # --- while it runs ---
@@ -390,11 +291,11 @@ def test_a_deleted_or_stale_socket_is_bound_again_and_that_of_another_daemon_is_
         lambda: put_in_place_of(own.socket_path).close(),
     ):
         tamper()
-        wait_for(lambda: is_answering(own.socket_path))
+        wait_until(lambda: is_answering(own.socket_path))
         with daemon.client() as client:
             assert client.call("ping")["pid"] == daemon.process.pid
         assert stat.S_IMODE(os.lstat(own.socket_path).st_mode) == 0o600
-    wait_for(lambda: own.log.read_text().count("socket_rebound") == 2)
+    wait_until(lambda: own.log.read_text().count("socket_rebound") == 2)
     with put_in_place_of(own.socket_path) as other:
         theirs = os.lstat(own.socket_path).st_ino
         assert daemon.process.wait(WAIT_S) == 0
@@ -429,7 +330,7 @@ def test_another_file_at_the_path_of_the_socket_is_reported_until_it_is_removed(
         assert client.call("status")["socket_problem"] is None
         path.unlink()
         put(path)
-        wait_for(lambda: client.call("status")["socket_problem"])
+        wait_until(lambda: client.call("status")["socket_problem"])
         assert "no socket" in client.call("status")["socket_problem"]
         [found] = [
             finding for finding in client.call("doctor")["findings"] if finding["check"] == "socket"
@@ -437,14 +338,14 @@ def test_another_file_at_the_path_of_the_socket_is_reported_until_it_is_removed(
         assert (found["level"], found["where"]) == ("error", own.socket_path)
         assert "remove what is at the socket" in found["remedy"]
         n_looks = client.call("metrics")["uptime_s"]
-        wait_for(lambda: client.call("metrics")["uptime_s"] > n_looks + 1)
+        wait_until(lambda: client.call("metrics")["uptime_s"] > n_looks + 1)
         assert os.path.lexists(path)
         assert daemon.process.poll() is None
         assert own.log.read_text().count("socket_blocked") == 1
         clear(path)
-        wait_for(lambda: is_answering(own.socket_path))
-        wait_for(lambda: client.call("status")["socket_problem"] is None)
-    wait_for(lambda: "socket_rebound" in own.log.read_text())
+        wait_until(lambda: is_answering(own.socket_path))
+        wait_until(lambda: client.call("status")["socket_problem"] is None)
+    wait_until(lambda: "socket_rebound" in own.log.read_text())
     assert daemon.stop() == 0
 
 
@@ -484,25 +385,25 @@ def test_a_hangup_reloads_the_configuration_and_an_invalid_one_changes_nothing(
             daemon.process.send_signal(signal.SIGHUP)
 
         reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n')
-        wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 2)
+        wait_until(lambda: len(client.call("workspace.list")["workspaces"]) == 2)
         assert client.call("status")["config"] == str(own.config)
         assert client.call("search", query="maple", workspace="more", wait="disk")["hits"]
         with pytest.raises(MemsyncdError, match="configuration"):
             client.call("workspace.remove", workspace="more")
 
         reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n[search]\nmax_result = 1\n')
-        wait_for(lambda: "config_refused" in own.log.read_text())
+        wait_until(lambda: "config_refused" in own.log.read_text())
         assert "max_results" in own.log.read_text()
         assert client.call("status")["config"].startswith(f"{own.config} (refused since it changed")
         assert len(client.call("workspace.list")["workspaces"]) == 2
         assert client.call("search", query="larch", workspace=str(memory), wait="disk")["hits"]
 
         reload(f'[[workspace]]\npath = "{own.folder / "run"}"\n')
-        wait_for(lambda: "inside the workspace" in own.log.read_text())
+        wait_until(lambda: "inside the workspace" in own.log.read_text())
         assert len(client.call("workspace.list")["workspaces"]) == 2
 
         reload("[search]\nmax_results = 1\n")
-        wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
+        wait_until(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
         assert client.call("status")["config"] == str(own.config)
         for number in range(3):
             (memory / f"MEMORY{number}.md").write_text("larch\n")
@@ -520,7 +421,7 @@ def test_the_status_names_the_changed_keys_that_wait_for_a_restart(own: Home) ->
             own.config.write_text(text)
             n_reloads = own.log.read_text().count("config_reloaded")
             daemon.process.send_signal(signal.SIGHUP)
-            wait_for(lambda: own.log.read_text().count("config_reloaded") > n_reloads)
+            wait_until(lambda: own.log.read_text().count("config_reloaded") > n_reloads)
             return str(client.call("status")["config"])
 
         waiting = f"{own.config} (socket.max_clients changed: memsyncd restart)"
@@ -535,7 +436,7 @@ def test_with_syncing_off_only_a_requested_sync_changes_the_index(own: Home, mem
     own.config.write_text("[sync]\nenabled = false\nreconcile_s = 0.2\n")
     with own.start().client() as client:
         client.call("workspace.add", path=str(memory))
-        wait_for(lambda: workspace_status(client)["state"] == "ready")
+        wait_until(lambda: workspace_status(client)["state"] == "ready")
         time.sleep(0.5)
         assert not client.call("search", query="larch")["hits"]
         assert workspace_status(client)["watcher"] == "off"
@@ -554,11 +455,11 @@ def test_a_reconcile_loads_a_changed_configuration_and_without_watching_finds_sa
     own.config.write_text(config)
     with own.start().client() as client:
         own.config.write_text(f'{config}[[workspace]]\npath = "{memory}"\n')
-        wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
+        wait_until(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
         client.call("search", query="at once")  # though the index is not yet open
-        wait_for(lambda: bool(client.call("search", query="larch")["hits"]))
+        wait_until(lambda: bool(client.call("search", query="larch")["hits"]))
         (memory / "MEMORY.md").write_text("maple\n")
-        wait_for(lambda: bool(client.call("search", query="maple")["hits"]))
+        wait_until(lambda: bool(client.call("search", query="maple")["hits"]))
         status = workspace_status(client)
         assert (status["state"], status["watcher"], status["missed_events"]) == ("ready", "off", 0)
 

@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.paths import RULE_GLOBS, is_note_name, is_pruned_path
 from memsyncd.errors import BadRequest, MemsyncdError, PathRefused
 from tests.daemon.conftest import wait_until
+from tests.git import git
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
@@ -538,12 +538,6 @@ def test_more_links_than_one_answer_holds_are_listed_in_pages(
 
 
 # --- git ------------------------------------------------------------------------------------------
-
-
-def git(folder: Path, *words: str) -> None:
-    identity = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
-    identity += ["-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always"]
-    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.mark.needs("git")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,14 +72,7 @@ def test_the_command_says_what_it_does_with_each_source(place: Place) -> None:
     os.mkfifo(place.root / "package.json")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memsyncd", *words],
-            cwd=place.root,
-            env=place.home.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return place.home.run(*words, cwd=place.root)
 
     source = ("--source", "docs/*.md=index:invariants")
     done = run("index-project", *source)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -163,17 +161,8 @@ def test_a_configured_collection_is_listed_and_a_workspace_of_the_project_comes_
 
 
 def run(home: Home, *words: str, cwd: Path | None = None, **env: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "memsyncd", *words],
-        env=home.env | env,
-        cwd=cwd or home.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout.decode()
+    done = home.run(*words, cwd=cwd, **env)
+    return done.returncode, done.stdout + done.stderr
 
 
 def discover(home: Home, cwd: Path, **env: str) -> dict[str, dict[str, Any]]:

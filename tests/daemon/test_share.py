@@ -23,6 +23,7 @@ import pytest
 
 from memsyncd.errors import BadRequest, MemsyncdError, ShareFailed
 from tests.daemon.conftest import Home, Place, wait_until
+from tests.git import git
 from tests.proc import find_children
 
 pytestmark = [pytest.mark.life, pytest.mark.needs("git")]
@@ -117,12 +118,6 @@ class Terminal:
         self._process.terminate()
         self._process.wait()
         os.close(self._controller)
-
-
-def git(folder: Path, *words: str) -> str:
-    identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.org")
-    done = subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
-    return done.stdout.decode(errors="replace")
 
 
 @pytest.fixture

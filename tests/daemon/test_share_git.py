@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,17 +10,11 @@ import pytest
 
 from memsyncd.errors import ShareFailed
 from memsyncd.operations.share.git import Author, NewCommit, Processes, Repository
+from tests.git import git
 
 pytestmark = [pytest.mark.life, pytest.mark.needs("git")]
 
 Open = Callable[..., Repository]
-
-
-def git(folder: Path, *words: str, text: str = "") -> str:
-    identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.org")
-    command = ("git", *identity, *words)
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, input=text.encode())
-    return done.stdout.decode().strip()
 
 
 @pytest.fixture

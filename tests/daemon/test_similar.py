@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,15 +44,7 @@ def test_the_command_names_each_similar_section(place: Place) -> None:
     (place.root / ".memories" / "errors.md").write_text(f"# Errors\n\n## Redis\n\n{POOL}\n")
 
     def run(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memsyncd", *words],
-            cwd=place.root,
-            env=place.home.env,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return place.home.run(*words, cwd=place.root, text=given)
 
     assert run("sync").returncode == 0
     done = run("similar", "--text", POOL)

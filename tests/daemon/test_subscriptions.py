@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -169,22 +166,3 @@ def test_a_subscriber_notices_the_end_of_the_daemon(make_home: Callable[[], Home
         assert daemon.stop() == 0
         with pytest.raises(NoDaemon):
             receive(client)
-
-
-def test_the_command_line_prints_each_change_in_one_line(place: Place) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "memsyncd", "watch", "-w", place.id],
-        env=place.env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as watch:
-        assert watch.stdout is not None
-        assert watch.stderr is not None
-        assert "watching" in watch.stderr.readline()
-        save(place, "MEMORY.md", "larch")
-        assert "MEMORY.md" in watch.stdout.readline()
-        save(place, ".memories/a.md", "maple")
-        assert ".memories/a.md" in watch.stdout.readline()
-        watch.send_signal(signal.SIGINT)
-        assert watch.wait(30) == 130

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +19,6 @@ pytestmark = pytest.mark.shared_daemon
 
 AUTH = ".memories/auth-service.md"
 POOL = "Redis gives up after 30 s, so the connection pool must not wait longer than that."
-
-
-@pytest.fixture
-def memory(place: Place) -> Iterator[Memsyncd]:
-    with Memsyncd(str(place.root), env=place.home.env, client="builder") as connected:
-        yield connected
 
 
 def create(memory: Memsyncd, **more: Any) -> Any:
@@ -237,14 +228,7 @@ def test_an_edit_by_hand_is_a_value_of_the_history(place: Place, memory: Memsync
 
 def test_the_commands_print_what_the_methods_answer(place: Place) -> None:
     def run(*words: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "memsyncd", "topic", *words],
-            cwd=place.root,
-            env=place.home.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = place.home.run("topic", *words, cwd=place.root)
         assert done.returncode == status, done.stderr
         return done.stdout + done.stderr
 

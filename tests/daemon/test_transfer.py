@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,10 +227,7 @@ def test_a_file_that_is_not_what_it_should_be_is_refused_with_what_to_do(
 
 def test_the_commands_say_what_was_done_and_what_was_left_out(place: Place, tmp_path: Path) -> None:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "memsyncd", *words, "-w", place.id]
-        return subprocess.run(
-            command, env=place.env, cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+        return place.home.run(*words, "-w", place.id, cwd=tmp_path)
 
     write_lines(tmp_path / "m.jsonl", NODES)
     planned = run("import", "--from", "lumenflow", "m.jsonl", "--dry-run")

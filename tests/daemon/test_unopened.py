@@ -14,7 +14,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.workspace_files import wait_for
+from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
@@ -91,7 +91,7 @@ def test_an_unusable_cache_folder_is_reported_and_requests_work_as_soon_as_it_is
         except StoreFailed:
             return False
 
-    wait_for(
+    wait_until(
         lambda: bool(client.call("status", workspace=id_)["workspaces"][0]["reasons"]),
         "status says nothing",
     )
@@ -111,8 +111,8 @@ def test_an_unusable_cache_folder_is_reported_and_requests_work_as_soon_as_it_is
     assert "the cache folder cannot be used" in findings[0]["what"]
     assert not finds()
     clear(cache)
-    wait_for(finds, "it was not tried again")
-    wait_for(
+    wait_until(finds, "it was not tried again")
+    wait_until(
         lambda: client.call("status", workspace=id_)["workspaces"][0]["state"] == "ready",
         "the fault stays",
     )

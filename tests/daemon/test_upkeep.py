@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,12 +13,6 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
 
 pytestmark = pytest.mark.shared_daemon
-
-
-@pytest.fixture
-def memory(place: Place) -> Iterator[Memsyncd]:
-    with Memsyncd(place.root, env=place.env, client="builder") as memory:
-        yield memory
 
 
 def test_an_archive_is_previewed_carried_out_and_restored_to_the_same_bytes(

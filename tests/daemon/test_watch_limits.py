@@ -15,7 +15,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import NoDaemon
-from tests.daemon.workspace_files import wait_for
+from tests.daemon.conftest import wait_until
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def connect(home: Home) -> Client:
             return False
         return True
 
-    wait_for(is_up, "no daemon came up")
+    wait_until(is_up, "no daemon came up")
     return found[0]
 
 
@@ -89,18 +89,18 @@ def test_without_free_watches_the_daemon_reports_a_remedy_finds_saves_by_reconci
         def find(word: str) -> list[str]:
             return [hit["path"] for hit in client.call("search", query=word)["hits"]]
 
-        wait_for(
+        wait_until(
             lambda: any("max_user_watches" in reason for reason in status()["reasons"]),
             "the limit is not named",
         )
-        wait_for(lambda: status()["state"] == "degraded", "it is called ready")
+        wait_until(lambda: status()["state"] == "degraded", "it is called ready")
         assert status()["watcher"] == "timed"
         assert any(
             "watch limit" in problem["problem"] for problem in client.call("problems")["problems"]
         )
         for number in range(20):
             (root / ".memories" / f"d{number}" / "note.md").write_text(f"maple number{number}\n")
-        wait_for(lambda: not find("larch"), "reconciles did not find what was saved")
+        wait_until(lambda: not find("larch"), "reconciles did not find what was saved")
 
         more = [
             "nsenter",
@@ -122,11 +122,11 @@ def test_without_free_watches_the_daemon_reports_a_remedy_finds_saves_by_reconci
             return bool(status()["state"] == "ready")
 
         # Three scans in a row that find unannounced changes are a reason to retry at once.
-        wait_for(is_healed, "it did not heal")
-        wait_for(lambda: status()["watcher"] != "timed", "it does not watch by events")
+        wait_until(is_healed, "it did not heal")
+        wait_until(lambda: status()["watcher"] != "timed", "it does not watch by events")
         client.call("sync")
         missed = status()["missed_events"]
         for number in range(20):
             (root / ".memories" / f"d{number}" / "note.md").write_text(f"hazel number{number}\n")
-        wait_for(lambda: not find("rowan"), "saves were not found")
+        wait_until(lambda: not find("rowan"), "saves were not found")
         assert status()["missed_events"] == missed

@@ -4,7 +4,6 @@ does not track is shared."""
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from memsyncd.errors import BadRequest, NoteNotFound, WorkspaceNotFound
 from tests.daemon.conftest import wait_until
-from tests.daemon.test_mcp import connect
+from tests.git import git
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -33,20 +32,6 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
-
-
-def git(folder: Path, *words: str) -> None:
-    settings = ("user.name=ann", "user.email=ann@example.org", "init.defaultBranch=main")
-    named = [
-        word for setting in (*settings, "protocol.file.allow=always") for word in ("-c", setting)
-    ]
-    subprocess.run(
-        ["git", *named, *words],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-        env={"PATH": os.environ["PATH"]},
-    )
 
 
 def commit(folder: Path) -> None:
@@ -157,23 +142,6 @@ def test_every_method_reads_finds_and_changes_what_is_checked_out(
     assert (main / "MEMORY.md").read_text() == ON_MAIN
     assert sorted(os.listdir(main / ".memories")) == ["redis.md"]
     assert call("history", workspace=str(main))["revisions"] == []
-
-
-def test_the_tools_of_agents_read_and_change_what_is_checked_out(
-    make_place: MakePlace, main: Path, branch: Path
-) -> None:
-    place = make_place(main)
-    with connect(place.home.socket_path) as agent:
-        agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(branch))
-        path = "/memories/MEMORY.md"
-        assert "SQLite" in agent.use("memory_search", query="database")[0]
-        assert "SQLite" in agent.use("memory_context", query="database")[0]
-        assert "SQLite" in agent.use("memory", command="view", path=path)[0]
-        agent.use("memory", command="str_replace", path=path, old_str="SQLite", new_str="DuckDB")
-        assert "DuckDB" in (branch / "MEMORY.md").read_text()
-        assert "DuckDB" in agent.use("memory_search", query="database")[0]
-        assert "DuckDB" in agent.use("memory_hook", prompt="database", cwd=str(branch))[0]
-    assert (main / "MEMORY.md").read_text() == ON_MAIN
 
 
 def test_a_worktree_is_named_after_the_repository_and_its_folder(

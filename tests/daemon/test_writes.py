@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -60,16 +59,7 @@ def revisions(place: Any, **requested: object) -> list[dict[str, Any]]:
 
 def run_command(place: Any, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the workspace, without a terminal that could be asked."""
-    return subprocess.run(
-        [sys.executable, "-m", "memsyncd", *words],
-        cwd=place.root,
-        env=place.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return place.home.run(*words, cwd=place.root)
 
 
 def run_together(actions: list[Callable[[], None]]) -> None:

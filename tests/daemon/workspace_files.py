@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from memsyncd.client import Client
+from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
@@ -49,7 +49,7 @@ class WorkspaceFiles:
         return {hit["path"] for hit in hits}
 
     def wait(self, is_so: Callable[[], bool], complaint: str) -> None:
-        wait_for(is_so, complaint)
+        wait_until(is_so, complaint)
 
     def wait_rebuilt(self, after: str) -> None:
         self.wait(lambda: "index_rebuilt" in self.log(), f"it was not rebuilt: {after}")
@@ -93,10 +93,3 @@ class WorkspaceFiles:
     def log(self) -> str:
         """The log lines about this workspace."""
         return "\n".join(line for line in self.home.log.read_text().splitlines() if self.id in line)
-
-
-def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
-    end_s = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < end_s, complaint
-        time.sleep(0.02)
