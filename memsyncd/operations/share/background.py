@@ -616,7 +616,7 @@ class MemorySharing:
             data = render_file(lines)
             copy = partial(repository.copy_to_folder, SIGNALS_FILE, data)
             # The branch has the lines, so a failure loses nothing.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(ShareFailed):
                 await self.call(workspace, copy)
             post.copied = post.blob
 

@@ -72,8 +72,8 @@ def commit_signals(
         parents=(head.commit,) if head.commit else (),
         files={SIGNALS_FILE: data},
     )
-    commit = repository.commit(f"refs/heads/{head.branch}", [plan], who.identity, who.at_s)
-    repository.refresh_index()
+    commit = repository.commit([plan], who.identity, who.at_s)
+    repository.move(head.branch, commit, head.commit)
     return commit, after, hash_blob(data, commit)
 
 
