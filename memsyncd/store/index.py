@@ -408,7 +408,7 @@ class Index:
                     return []
                 self.counts -= self._begin_change(rows, file_id, "")
                 _subtract(rows, file_id)
-                counts["deleted"] += drop_note(self._writer, rows, file_id)
+                counts["deleted"] += drop_note(self._writer, rows, file_id, path)
                 return [path]
             case _:
                 assert_never(update)

@@ -66,7 +66,11 @@ _INCOMING_OF_SECTIONS = (
     f" CROSS JOIN sections p ON p.file = t.id AND {_WITHIN.format(s='p')}"
     f" CROSS JOIN links l ON l.file = t.id AND l.place = p.id AND {_TYPED} {_SOURCES}"
 )
-_LINKING = "SELECT path, {n} FROM linking WHERE relation = ? AND {n} > 0 ORDER BY path"
+_LINKING = "SELECT path, sum({n}) FROM linking WHERE {n} > 0 GROUP BY path ORDER BY path"
+_UNTYPED = "SELECT path, {n} FROM linking WHERE relation = '' AND {n} > 0 ORDER BY path"
+_TYPED_LINKING = (
+    "SELECT path, {n} FROM linking WHERE relation = ? AND relation <> '' AND {n} > 0 ORDER BY path"
+)
 _COUNT = (
     "SELECT coalesce(sum(n), 0) FROM counts WHERE field = ?"
     " AND value IN (SELECT value FROM json_each(?))"
@@ -108,7 +112,8 @@ class StoredLinks:
 
     def count(self, *, is_dangling: bool = False) -> int:
         """Count the links of the workspace, or the links that lead to no note."""
-        bindings = ("dangling" if is_dangling else "link", json.dumps(self._list_sums()))
+        sums = [EVERY_RELATION] if self._relations is None else self._relations
+        bindings = ("dangling" if is_dangling else "link", json.dumps(sums))
         return int(self._reader.rows(_COUNT, bindings)[0][0])
 
     def stream(self, *, is_dangling: bool = False, offset: int = 0) -> Iterator[Edge]:
@@ -209,16 +214,19 @@ class StoredLinks:
         rows = self._reader.rows(_BLOCK, (block, path))
         return str(rows[0][0]) if rows else None
 
-    def _list_sums(self) -> list[str]:
-        return [EVERY_RELATION] if self._relations is None else self._relations
-
     def _list_linking(self, counted: str) -> Iterator[tuple[str, int]]:
         """Yield the paths of the notes that have links, each with its number of links."""
-        statement = _LINKING.format(n=counted)
+        if self._relations is None:
+            statements: list[tuple[str, tuple[str, ...]]] = [(_LINKING, ())]
+        else:
+            statements = [
+                (_TYPED_LINKING, (relation,)) if relation else (_UNTYPED, ())
+                for relation in self._relations
+            ]
         with contextlib.ExitStack() as streams:
             rows = [
-                streams.enter_context(self._reader.stream(statement, (relation,)))
-                for relation in self._list_sums()
+                streams.enter_context(self._reader.stream(sql.format(n=counted), bindings))
+                for sql, bindings in statements
             ]
             for path, same in groupby(heapq.merge(*rows), lambda row: row[0]):
                 yield path, sum(n for _, n in same)

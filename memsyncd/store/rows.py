@@ -115,9 +115,6 @@ _STANDING_FILE = (
     " AND coalesce(importance, -1) = coalesce(?, -1) AND is_archived = ?"
 )
 _KEYWORD = "INSERT OR IGNORE INTO keywords(section, keyword) VALUES(?,?)"
-_LINK = (
-    "INSERT INTO links(section, line, target, heading, relation, kind, key) VALUES(?,?,?,?,?,?,?)"
-)
 _NAME = "INSERT INTO names(file, name, key) VALUES(?,?,?)"
 _BLOCK = "INSERT INTO blocks(section, name) VALUES(?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
@@ -205,11 +202,13 @@ class Rows(msgspec.Struct):
             self.flush(connection)
         self.changed.add(file_id)
 
-    def collect(self, details: Details) -> None:
-        """Collect rows of details."""
+    def collect(self, file_id: int, path: str, details: Details) -> None:
+        """Collect rows of details of a note."""
         for table, added in details.items():
             if added:
                 getattr(self, table).extend(added)
+        for section, *_ in details.get("links", ()):
+            self.leading.sources[section] = file_id, path
 
     def flush(self, connection: apsw.Connection) -> None:
         # FTS5 writes a segment whenever a row has a smaller id than the row before, and then has to
@@ -220,20 +219,18 @@ class Rows(msgspec.Struct):
         tables: tuple[tuple[list[Row] | set[Row], *tuple[str, ...]], ...] = (
             (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG),
             (self.standings, _STANDING), (self.standing_files, _STANDING_FILE),
-            (self.keywords, _KEYWORD), (self.links, _LINK),
+            (self.keywords, _KEYWORD),
             (self.names, _NAME), (self.blocks, _BLOCK), (self.problems, _PROBLEM),
             (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
             (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
-        last_link = None
-        if self.links:
-            last_link = connection.execute("SELECT max(rowid) FROM links").get or 0
         for rows, *statements in tables:
             if rows:
                 for statement in statements:
                     connection.executemany(statement, rows)
                 rows.clear()
-        settle_links(connection, self.leading, last_link)
+        settle_links(connection, self.leading, self.links)
+        self.links.clear()
         if self.counts is not None:
             for file_id in self.recounted:
                 self.counts.add_stored(file_id)
@@ -281,7 +278,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     if rows.counts is not None:
         rows.counts.add(_get_counted_of_file(file_row), _list_facts(note, section_rows))
     details = _list_details(file_id, note, section_ids)
-    rows.collect(details)
+    rows.collect(file_id, note.path, details)
     _note_changes(rows.leading, file_id, {}, details, are_links_new=bool(note.links))
     rows.leading.new.add(file_id)
     if standings := _find_standings(note):
@@ -306,6 +303,8 @@ def change_note(
     """
     before: Any = connection.execute(_CHANGED_FILE, (file_id,)).fetchone()
     is_moved = before[1] != note.path
+    if is_moved:
+        forget_links(connection, rows.leading, before[1])
     # The file's row is written at once: another note of the transaction may take its former path.
     file_row = _file_row(file_id, note, stat, read_at_ns)
     section_rows = list(_make_section_rows(file_id, note, stat))
@@ -331,7 +330,7 @@ def change_note(
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     new_details = _list_details(file_id, note, section_ids)
     added, are_links_new = delete_differing(connection, details, new_details, is_moved=is_moved)
-    rows.collect(added)
+    rows.collect(file_id, note.path, added)
     _note_changes(
         rows.leading,
         file_id,
@@ -406,7 +405,7 @@ def patch_note(
     connection.execute(_FILE_UPDATE, file_row)
     new_details = _list_details(file_id, note, anchors)
     added, are_links_new = delete_differing(connection, details, new_details)
-    rows.collect(added)
+    rows.collect(file_id, note.path, added)
     _note_changes(rows.leading, file_id, details, new_details, are_links_new=are_links_new)
     # The standings of the other sections of the file stay.
     move_standings(connection, file_id, stat)
@@ -524,7 +523,7 @@ def move_standings(connection: apsw.Connection, file_id: int, stat: FileStat) ->
     connection.execute(statement, (stat_row(stat)[1], file_id))
 
 
-def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
+def drop_note(connection: apsw.Connection, rows: Rows, file_id: int, path: str) -> int:
     """Delete a file's rows in all tables; return the number of chunks.
 
     The chunks are deleted when `rows` are flushed.
@@ -536,7 +535,7 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int) -> int:
     details = read_details(connection, _OF_FILE, (file_id,))
     are_links_lost = bool(details["links"])
     _note_changes(rows.leading, file_id, details, {}, are_links_new=are_links_lost)
-    forget_links(connection, rows.leading, [file_id])
+    forget_links(connection, rows.leading, path)
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
 

@@ -192,15 +192,14 @@ CREATE INDEX links_by_prefix ON links(substr(target, 1, instr(target, ':') - 1))
   WHERE file IS NULL AND instr(target, ':') > 1;
 
 CREATE TABLE linking(
-  file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
-  relation TEXT NOT NULL,
   path TEXT NOT NULL,
+  relation TEXT NOT NULL,
   n_links INTEGER NOT NULL,
   n_dangling INTEGER NOT NULL,
-  PRIMARY KEY (file, relation)
+  PRIMARY KEY (path, relation)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX linking_by_path ON linking(relation, path);
-CREATE INDEX linking_dangling ON linking(relation, path) WHERE n_dangling > 0;
+CREATE INDEX linking_by_relation ON linking(relation, path) WHERE relation <> '';
+CREATE INDEX linking_dangling ON linking(path, relation, n_dangling) WHERE n_dangling > 0;
 
 CREATE TABLE counts(
   field TEXT NOT NULL,

@@ -113,7 +113,7 @@ _TITLED = (
     " OR s.slugs = ?2 OR substr(s.slugs, -length(?2) - 1) = '/' || ?2"
     " ORDER BY f.path, s.start_line"
 )
-_NOTES_WITH_RELATION = "SELECT path FROM linking WHERE relation = ? AND relation NOT IN ('', '*')"
+_NOTES_WITH_RELATION = "SELECT path FROM linking WHERE relation = ? AND relation <> ''"
 _HAS_RELATION = "SELECT EXISTS(SELECT 1 FROM counts WHERE field = 'link' AND value = ? AND n > 0)"
 _RELATIONS = (
     "SELECT value FROM counts WHERE field = 'link' AND value NOT IN ('', '*') AND n > 0"

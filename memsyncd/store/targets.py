@@ -5,14 +5,15 @@ names. A commit resolves the links that it writes, and the links of other notes 
 have changed: the links with the key of a name that a note has got or lost, and the links to parts
 of a note whose headings or blocks have changed. So every other link stays as it is.
 
-`linking` has a row for each relation of the links of a note, and a row `*` for all of its links.
+`linking` has a row for each relation of the links of a note. `counts` has the sums of its rows, by
+relation, and as `*` the sum of all.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import apsw
@@ -30,7 +31,7 @@ from memsyncd.core.markdown.links import (
 # This value stands for the name that a note has from its path.
 PATH_NAME = "/"
 EVERY_RELATION = "*"
-"""Stands for all links of a note, with a relation and without."""
+"""Stands for all links, with a relation and without."""
 
 _KINDS = ", ".join(f"'{kind}'" for kind in UNCERTAIN_LINKS)
 IS_LINK = f"(l.file IS NOT NULL OR l.kind NOT IN ({_KINDS}))"
@@ -41,7 +42,6 @@ _PENDING = (
     " l.section, l.relation"
     " FROM {source} CROSS JOIN sections s ON s.id = l.section CROSS JOIN files f ON f.id = s.file"
 )
-_NEW = _PENDING.format(source="links l") + " WHERE l.rowid > ?"
 _OF_KEYS = _PENDING.format(
     source="json_each(?) k CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
 )
@@ -69,9 +69,13 @@ _SECTIONS = (
     " WHERE f.path = ? ORDER BY s.start_line"
 )
 _LEAD = "UPDATE links SET file = ?, place = ? WHERE rowid = ?"
-_FORGET = (
-    "DELETE FROM linking WHERE file IN (SELECT value FROM json_each(?))"
-    " RETURNING relation, -n_links, -n_dangling"
+_LINK = (
+    "INSERT INTO links(section, line, target, heading, relation, kind, key, file, place)"
+    " VALUES(?,?,?,?,?,?,?,?,?)"
+)
+_FORGET = "DELETE FROM linking WHERE path = ? RETURNING relation, -n_links, -n_dangling"
+_FORGET_FILES = _FORGET.replace(
+    "path = ?", "path IN (SELECT f.path FROM json_each(?) v JOIN files f ON f.id = v.value)"
 )
 # Links of a section to the same place by the same relation are one, as in `join_links`.
 _COUNT = f"""
@@ -84,16 +88,11 @@ WITH different AS (
   SELECT source, relation, count(*) AS n, sum(file IS NULL) AS n_dangling
   FROM different GROUP BY 1, 2
 )
-INSERT INTO linking(file, relation, path, n_links, n_dangling)
-SELECT source, relation, f.path, n, n_dangling FROM counted JOIN files f ON f.id = source
-UNION ALL
-SELECT source, '{EVERY_RELATION}', f.path, sum(n), sum(n_dangling)
-FROM counted JOIN files f ON f.id = source GROUP BY source
+INSERT INTO linking(path, relation, n_links, n_dangling)
+SELECT f.path, relation, n, n_dangling FROM counted JOIN files f ON f.id = source
 RETURNING relation, n_links, n_dangling
 """
-_PUT_LINKING = (
-    "INSERT INTO linking(file, relation, path, n_links, n_dangling) VALUES(?, ?, ?, ?, ?)"
-)
+_PUT_LINKING = "INSERT INTO linking(path, relation, n_links, n_dangling) VALUES(?, ?, ?, ?)"
 _ADD = (
     "INSERT INTO counts(field, value, n) VALUES(?, ?, ?)"
     " ON CONFLICT(field, value) DO UPDATE SET n = n + excluded.n"
@@ -112,6 +111,8 @@ class LinkChanges(msgspec.Struct):
     """Files with links that were written or deleted."""
     new: set[int] = msgspec.field(default_factory=set)
     """Files that had no links before."""
+    sources: dict[int, tuple[int, str]] = msgspec.field(default_factory=dict)
+    """The sections with links to insert, each with its file and the path of the file."""
     counted: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
     """What is to be added to `counts`, by field and value."""
 
@@ -120,107 +121,110 @@ class LinkChanges(msgspec.Struct):
         self.parted.clear()
         self.linking.clear()
         self.new.clear()
+        self.sources.clear()
         self.counted.clear()
 
 
-def forget_links(connection: apsw.Connection, changes: LinkChanges, files: Iterable[int]) -> None:
-    """Delete the rows of `linking` of these files."""
-    _count(changes, connection.execute(_FORGET, (json.dumps([*files]),)))
+class _Link(NamedTuple):
+    """A link to resolve; `number` is its rowid, 0 if it has none yet."""
+
+    number: int
+    file: int | None
+    place: int | None
+    source: int
+    path: str
+    target: str
+    heading: str
+    kind: str
+    key: str
+    section: int
+    relation: str
 
 
-def settle_links(connection: apsw.Connection, changes: LinkChanges, after: int | None) -> None:
-    """Resolve the links whose rows are after `after`, None for no links, and the links that the
-    changes concern. All other rows of the changed notes must be in the database.
+_Leads = tuple[int | None, int | None]
+"""The file and the section to which a link leads."""
+
+
+def forget_links(connection: apsw.Connection, changes: LinkChanges, path: str) -> None:
+    """Delete the rows of `linking` of a note that is dropped, or about to be renamed."""
+    _count(changes, connection.execute(_FORGET, (path,)))
+
+
+def settle_links(
+    connection: apsw.Connection, changes: LinkChanges, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Resolve and insert new links, whose `rows` have the columns from `section` to `key`, and
+    resolve the other links that the changes concern. All other rows of the changed notes must be in
+    the database.
     """
-    pending: dict[int, tuple[Any, ...]] = {}
-    for statement, binding in (
-        (_OF_KEYS, json.dumps([*changes.keys]) if changes.keys else None),
-        (_TO_PARTS, json.dumps([*changes.parted]) if changes.parted else None),
-        (_NEW, after),
-    ):
-        if binding is not None:
-            pending |= ((row[0], row) for row in connection.execute(statement, (binding,)))
-    resolved: _Resolved | None = None
-    if pending:
-        resolved = _resolve(connection, [*pending.values()], after)
-        changes.linking |= resolved.linking
-    if resolved is not None and changes.new:
-        _count_new(connection, changes, [*pending.values()], resolved.leading)
+    existing: dict[int, _Link] = {}
+    for statement, concerned in ((_OF_KEYS, changes.keys), (_TO_PARTS, changes.parted)):
+        if concerned:
+            links = map(_Link._make, connection.execute(statement, (json.dumps([*concerned]),)))
+            existing |= ((link.number, link) for link in links)
+    new = [_make_link(changes, row) for row in rows]
+    if existing or new:
+        places = _Places(connection, {link.key for link in (*existing.values(), *new) if link.key})
+        _lead_anew(connection, changes, places, [*existing.values()])
+        leading = places.resolve(new)
+        added = [(*row, *leads) for row, leads in zip(rows, leading, strict=True)]
+        connection.executemany(_LINK, added)
+        changes.linking.update(link.source for link in new)
+        _count_new(connection, changes, zip(new, leading, strict=True))
     changes.linking -= changes.new
     if changes.linking:
-        forget_links(connection, changes, changes.linking)
-        _count(changes, connection.execute(_COUNT, (json.dumps([*changes.linking]),)))
-    added = [(*key, n) for key, n in changes.counted.items() if n]
-    if added:
-        connection.executemany(_ADD, added)
-        connection.executemany(_DROP_EMPTY, [row[:2] for row in added if row[2] < 0])
+        files = (json.dumps([*changes.linking]),)
+        _count(changes, connection.execute(_FORGET_FILES, files))
+        _count(changes, connection.execute(_COUNT, files))
+    counted = [(*key, n) for key, n in changes.counted.items() if n]
+    if counted:
+        connection.executemany(_ADD, counted)
+        connection.executemany(_DROP_EMPTY, [row[:2] for row in counted if row[2] < 0])
     changes.clear()
+
+
+def _make_link(changes: LinkChanges, row: tuple[Any, ...]) -> _Link:
+    section, _, target, heading, relation, kind, key = row
+    source, path = changes.sources[section]
+    return _Link(0, None, None, source, path, target, heading, kind, key, section, relation)
 
 
 def _count(changes: LinkChanges, rows: Iterable[tuple[Any, ...]]) -> None:
     for relation, n_links, n_dangling in rows:
-        changes.counted["link", relation] += n_links
-        changes.counted["dangling", relation] += n_dangling
+        for value in (relation, EVERY_RELATION):
+            changes.counted["link", value] += n_links
+            changes.counted["dangling", value] += n_dangling
 
 
-class _Resolved(NamedTuple):
-    """Where links lead, by their numbers, and the files with links that now lead elsewhere."""
-
-    leading: dict[int, tuple[int | None, int | None]]
-    linking: set[int]
+def _lead_anew(
+    connection: apsw.Connection, changes: LinkChanges, places: _Places, links: Sequence[_Link]
+) -> None:
+    """Write where links of the index lead, if that has changed."""
+    changed: list[tuple[int | None, int | None, int]] = []
+    for link, leads in zip(links, places.resolve(links), strict=True):
+        if leads != (link.file, link.place):
+            changed.append((*leads, link.number))
+            changes.linking.add(link.source)
+    connection.executemany(_LEAD, changed)
 
 
 def _count_new(
-    connection: apsw.Connection,
-    changes: LinkChanges,
-    rows: Iterable[tuple[Any, ...]],
-    leading: Mapping[int, tuple[int | None, int | None]],
+    connection: apsw.Connection, changes: LinkChanges, links: Iterable[tuple[_Link, _Leads]]
 ) -> None:
-    """Count the links of the new files, of which all are in `rows`: as `_COUNT`, in less time."""
+    """Count the links of the new files, of which all are in `links`: as `_COUNT`, in less time."""
     different: set[tuple[Any, ...]] = set()
-    paths: dict[int, str] = {}
-    for number, _, _, source, path, target, heading, kind, _, section, relation in rows:
-        if source not in changes.new:
-            continue
-        file, place = leading[number]
-        if file is None and kind in UNCERTAIN_LINKS:
-            continue
-        paths[source] = path
-        named = f"{target}#{heading}" if file is None else ""
-        different.add((source, section, relation, kind == "embed", file, place, named))
-    sums: dict[tuple[int, str], list[int]] = {}
-    for source, _, relation, _, file, *_ in different:
-        for name in (relation, EVERY_RELATION):
-            numbers = sums.setdefault((source, name), [0, 0])
-            numbers[0] += 1
-            numbers[1] += file is None
-    counted = [
-        (source, relation, paths[source], *numbers) for (source, relation), numbers in sums.items()
-    ]
+    for link, (file, place) in links:
+        if link.source in changes.new and (file is not None or link.kind not in UNCERTAIN_LINKS):
+            named = f"{link.target}#{link.heading}" if file is None else ""
+            is_embed = link.kind == "embed"
+            different.add((link.path, link.section, link.relation, is_embed, file, place, named))
+    n_links = Counter((path, relation) for path, _, relation, *_ in different)
+    n_dangling = Counter(
+        (path, relation) for path, _, relation, _, file, *_ in different if file is None
+    )
+    counted = [(*key, n, n_dangling[key]) for key, n in n_links.items()]
     connection.executemany(_PUT_LINKING, counted)
-    _count(changes, ((relation, *numbers) for _, relation, _, *numbers in counted))
-
-
-def _resolve(
-    connection: apsw.Connection, rows: Sequence[tuple[Any, ...]], after: int | None
-) -> _Resolved:
-    """Write where these links lead."""
-    places = _Places(connection, {row[8] for row in rows if row[8]})
-    resolver = LinkResolver(NoteNames(places.names), places)
-    leading: dict[int, tuple[int | None, int | None]] = {}
-    changed: list[tuple[int | None, int | None, int]] = []
-    linking: set[int] = set()
-    for number, file, place, source, path, target, heading, kind, *_ in rows:
-        places.ids[path] = source, None
-        to = resolver.resolve(path, target, heading, kind)
-        leads = leading[number] = (None, None) if to is None else places.ids[to]
-        if leads != (file, place):
-            changed.append((*leads, number))
-            linking.add(source)
-        elif after is not None and number > after:
-            linking.add(source)
-    connection.executemany(_LEAD, changed)
-    return _Resolved(leading, linking)
+    _count(changes, (row[1:] for row in counted))
 
 
 class _Places:
@@ -237,7 +241,16 @@ class _Places:
         for key, path, name, file in connection.execute(_NAMED, (wanted,)):
             self.ids[path] = file, None
             named.append((key, path, unpack_name(path, name, key)))
-        self.names = NameTable(named)
+        self._resolver = LinkResolver(NoteNames(NameTable(named)), self)
+
+    def resolve(self, links: Iterable[_Link]) -> list[_Leads]:
+        """Return where each link leads."""
+        leading: list[_Leads] = []
+        for link in links:
+            self.ids[link.path] = link.source, None
+            to = self._resolver.resolve(link.path, link.target, link.heading, link.kind)
+            leading.append((None, None) if to is None else self.ids[to])
+        return leading
 
     def read_anchors(self, path: str) -> Sequence[str]:
         rows: list[Any] = self._connection.execute(_SECTIONS, (path,)).fetchall()

@@ -192,9 +192,9 @@ _FIRST_BY_PRIORITY = (
 )
 # The sections with typed links, and what these name: a note, and a heading of it.
 _NAMING = (
-    "SELECT DISTINCT s.id, l.target, l.heading FROM linking k CROSS JOIN files f ON f.id = k.file"
+    "SELECT DISTINCT s.id, l.target, l.heading FROM linking k CROSS JOIN files f ON f.path = k.path"
     " CROSS JOIN sections s ON s.file = f.id CROSS JOIN links l ON l.section = s.id"
-    " WHERE k.relation = :relation AND l.relation = :relation AND {allowed}"
+    " WHERE k.relation = :relation AND k.relation <> '' AND l.relation = :relation AND {allowed}"
 )
 _NAMED = (
     "SELECT v.value ->> 0, v.value ->> 1, s.id FROM json_each(:names) v"

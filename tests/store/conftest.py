@@ -51,7 +51,7 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         "links": "SELECT f.path, s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key, t.path, p.slugs"
         " FROM links l JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
         " LEFT JOIN files t ON t.id = l.file LEFT JOIN sections p ON p.id = l.place",
-        "linking": "SELECT f.path, l.path, l.relation, l.n_links, l.n_dangling FROM linking l JOIN files f ON f.id = l.file",
+        "linking": "SELECT path, relation, n_links, n_dangling FROM linking",
         "kept counts": "SELECT field, value, n, n_notes, n_all, n_notes_all, first FROM counts",
         # A patch may leave rows of a file that has no such section any more.
         "standings": "SELECT f.path, d.mark, d.kind, d.importance, d.is_archived, x.mtime_ns FROM standing_files x"
