@@ -166,6 +166,7 @@ def _fill(request: FillRequest, send: Send) -> Filled | FillFailed:
         kinds=request.config.kinds,
         generation=generation,
         is_sound=True,
+        is_filling=True,
     )
     try:
         # A note that vanishes is left to the daemon, which knows since when.
@@ -173,6 +174,7 @@ def _fill(request: FillRequest, send: Send) -> Filled | FillFailed:
         done = _run(job, workspace, index, send)
         while index.tidy(MERGE_S):
             _report(workspace, index, send)
+        index.index_rows()
     finally:
         index.close()
     return msgspec.convert(done, Filled, from_attributes=True)

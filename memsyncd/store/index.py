@@ -50,7 +50,13 @@ from memsyncd.store.rows import (
     read_stat_row,
     stat_row,
 )
-from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
+from memsyncd.store.schema import (
+    create_schema,
+    drop_question_indexes,
+    is_empty,
+    list_missing_indexes,
+    read_fingerprint,
+)
 
 FTS_TABLES = ("chunks_fts", "chunks_exact")
 # A step of `tidy` should take so long, because a save may wait for it. The first step writes
@@ -215,8 +221,11 @@ class Index:
         kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS,
         generation: int = 0,
         is_sound: bool = False,
+        is_filling: bool = False,
     ) -> None:
-        """Open `path`, or create it with `generation` if it is missing. `kinds` value topics.
+        """Open `path`, or create it with `generation` if it is missing. `kinds` value topics. With
+        `is_filling`, an index without notes gets the indexes that only questions need later, from
+        `index_rows`.
 
         The time does not grow with the size of the index, unless another program may have written
         to it: then the whole file is checked, except if the caller knows that it `is_sound`. Raises
@@ -237,7 +246,7 @@ class Index:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:
                 with translating_errors():
-                    self._open(generation, is_sound=is_sound)
+                    self._open(generation, is_sound=is_sound, is_filling=is_filling)
             except BaseException:
                 self._writer.close()
                 raise
@@ -255,7 +264,7 @@ class Index:
         self.is_tidy = False
         self._known: KnownStats | None = None
 
-    def _open(self, generation: int, *, is_sound: bool) -> None:
+    def _open(self, generation: int, *, is_sound: bool, is_filling: bool) -> None:
         self.is_new = is_empty(self._writer)
         if self.is_new:
             with transaction(self._writer):
@@ -279,6 +288,11 @@ class Index:
         """The changes since the last full merge began."""
         self.file_guard = FileGuard(self._writer, str(self.path))
         self._wal_pages = WalPages(self._writer)
+        if is_filling and not self.counts.files:
+            with transaction(self._writer):
+                drop_question_indexes(self._writer)
+        elif not is_filling:
+            self.index_rows()
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
         """Return the records of files in the index, by path.
@@ -490,6 +504,13 @@ class Index:
         if has_lost_secret(self._writer, file_id, text):
             self._unmerged += Unmerged(is_urgent=True)
         return Counts(1, *self._writer.execute(_COUNT_OF, (file_id,)).get)
+
+    def index_rows(self) -> None:
+        """Make the indexes that only questions need, if they are missing."""
+        for sql in list_missing_indexes(self._writer):
+            self._wal_pages.checkpoint(MOST_WAL_PAGES)
+            with transaction(self._writer):
+                self._writer.execute(sql)
 
     def checkpoint(self) -> None:
         """Copy the WAL to the file if it has grown.

@@ -91,12 +91,6 @@ CREATE TABLE files(
   salience_all REAL,
   latest_all REAL
 ) STRICT;
-CREATE INDEX files_by_salience ON files(salience DESC, path) WHERE salience IS NOT NULL;
-CREATE INDEX files_by_latest ON files(latest DESC, path) WHERE latest IS NOT NULL;
-CREATE INDEX files_by_topic ON files(coalesce(topic, title) COLLATE NOCASE);
-CREATE INDEX files_with_topics ON files(id) WHERE instr(coalesce(topic, title), ',');
-
-CREATE INDEX files_by_time ON files(mtime_ns);
 
 CREATE TABLE sections(
   id INTEGER PRIMARY KEY,
@@ -124,20 +118,9 @@ CREATE TABLE sections(
   extra TEXT
 ) STRICT;
 CREATE INDEX sections_by_anchor ON sections(file, slugs);
-CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL;
-CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE) WHERE task IS NOT NULL;
 CREATE INDEX sections_of_work
   ON sections(coalesce(priority, 'P9'), coalesce(created, day), kind, status, expires)
   WHERE {OPEN_WORK.format(s="")};
-CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE) WHERE session IS NOT NULL;
-CREATE INDEX sections_by_source ON sections(source COLLATE NOCASE) WHERE source IS NOT NULL;
-CREATE INDEX sections_by_status ON sections(status COLLATE NOCASE) WHERE status IS NOT NULL;
-CREATE INDEX sections_by_priority ON sections(priority COLLATE NOCASE) WHERE priority IS NOT NULL;
-CREATE INDEX sections_by_lifecycle ON sections(lifecycle COLLATE NOCASE)
-  WHERE lifecycle IS NOT NULL;
-CREATE INDEX sections_by_topic ON sections(topic COLLATE NOCASE) WHERE topic IS NOT NULL;
-CREATE INDEX sections_with_topics ON sections(id) WHERE instr(topic, ',');
-CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived';
 CREATE INDEX sections_expiring ON sections(expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE tags(
@@ -145,7 +128,6 @@ CREATE TABLE tags(
   tag TEXT NOT NULL,
   PRIMARY KEY (section, tag)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tags_by_tag ON tags(tag COLLATE NOCASE);
 
 CREATE TABLE standings(
   id INTEGER PRIMARY KEY,
@@ -163,14 +145,12 @@ CREATE TABLE standing_files(
   mtime_ns INTEGER NOT NULL,
   PRIMARY KEY (file, standing)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX standing_files_by_time ON standing_files(standing, mtime_ns);
 
 CREATE TABLE keywords(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
   keyword TEXT NOT NULL,
   PRIMARY KEY (section, keyword)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX keywords_by_keyword ON keywords(keyword COLLATE NOCASE);
 
 CREATE TABLE links(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
@@ -186,10 +166,6 @@ CREATE TABLE links(
 CREATE INDEX links_by_section ON links(section);
 CREATE INDEX links_by_key ON links(key) WHERE key <> '';
 CREATE INDEX links_by_file ON links(file, place) WHERE file IS NOT NULL;
-CREATE INDEX links_by_relation ON links(file, relation)
-  WHERE file IS NOT NULL AND relation <> '';
-CREATE INDEX links_by_prefix ON links(substr(target, 1, instr(target, ':') - 1))
-  WHERE file IS NULL AND instr(target, ':') > 1;
 
 CREATE TABLE linking(
   path TEXT NOT NULL,
@@ -198,8 +174,6 @@ CREATE TABLE linking(
   n_dangling INTEGER NOT NULL,
   PRIMARY KEY (path, relation)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX linking_by_relation ON linking(relation, path) WHERE relation <> '';
-CREATE INDEX linking_dangling ON linking(path, relation, n_dangling) WHERE n_dangling > 0;
 
 CREATE TABLE counts(
   field TEXT NOT NULL,
@@ -211,8 +185,6 @@ CREATE TABLE counts(
   first TEXT,
   PRIMARY KEY (field, value)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE {HAS_MANY_VALUES};
-CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE {HAS_MANY_VALUES};
 
 CREATE TABLE names(
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
@@ -282,6 +254,51 @@ INSERT INTO chunks_fts(chunks_fts, rank) VALUES {MERGING};
 INSERT INTO chunks_exact(chunks_exact, rank) VALUES {MERGING};
 """
 
+# The indexes that only questions need. A first index makes them when it has all rows: that takes
+# less time than a change with each row, and their pages are full. Until then questions do without
+# them, so no statement may name one by INDEXED BY.
+QUESTION_INDEXES = (
+    "CREATE INDEX files_by_salience ON files(salience DESC, path) WHERE salience IS NOT NULL",
+    "CREATE INDEX files_by_latest ON files(latest DESC, path) WHERE latest IS NOT NULL",
+    "CREATE INDEX files_by_topic ON files(coalesce(topic, title) COLLATE NOCASE)",
+    "CREATE INDEX files_with_topics ON files(id) WHERE instr(coalesce(topic, title), ',')",
+    "CREATE INDEX files_by_time ON files(mtime_ns)",
+    "CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL",
+    "CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE) WHERE task IS NOT NULL",
+    (
+        "CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE)"
+        " WHERE session IS NOT NULL"
+    ),
+    "CREATE INDEX sections_by_source ON sections(source COLLATE NOCASE) WHERE source IS NOT NULL",
+    "CREATE INDEX sections_by_status ON sections(status COLLATE NOCASE) WHERE status IS NOT NULL",
+    (
+        "CREATE INDEX sections_by_priority ON sections(priority COLLATE NOCASE)"
+        " WHERE priority IS NOT NULL"
+    ),
+    (
+        "CREATE INDEX sections_by_lifecycle ON sections(lifecycle COLLATE NOCASE)"
+        " WHERE lifecycle IS NOT NULL"
+    ),
+    "CREATE INDEX sections_by_topic ON sections(topic COLLATE NOCASE) WHERE topic IS NOT NULL",
+    "CREATE INDEX sections_with_topics ON sections(id) WHERE instr(topic, ',')",
+    "CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived'",
+    "CREATE INDEX tags_by_tag ON tags(tag COLLATE NOCASE)",
+    "CREATE INDEX standing_files_by_time ON standing_files(standing, mtime_ns)",
+    "CREATE INDEX keywords_by_keyword ON keywords(keyword COLLATE NOCASE)",
+    (
+        "CREATE INDEX links_by_relation ON links(file, relation)"
+        " WHERE file IS NOT NULL AND relation <> ''"
+    ),
+    (
+        "CREATE INDEX links_by_prefix ON links(substr(target, 1, instr(target, ':') - 1))"
+        " WHERE file IS NULL AND instr(target, ':') > 1"
+    ),
+    "CREATE INDEX linking_by_relation ON linking(relation, path) WHERE relation <> ''",
+    "CREATE INDEX linking_dangling ON linking(path, relation, n_dangling) WHERE n_dangling > 0",
+    f"CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE {HAS_MANY_VALUES}",
+    f"CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE {HAS_MANY_VALUES}",
+)
+
 
 # --- index.db -----------------------------------------------------------------------------------
 
@@ -289,15 +306,34 @@ INSERT INTO chunks_exact(chunks_exact, rank) VALUES {MERGING};
 @functools.lru_cache(maxsize=8)
 def compute_fingerprint(reading: str) -> str:
     """Return the fingerprint of an index; `reading` describes the policies that parse its notes."""
-    return digest_text("\n".join((SCHEMA, TOKENIZER, str(READING_VERSION), reading)))
+    parts = (SCHEMA, *QUESTION_INDEXES, TOKENIZER, str(READING_VERSION), reading)
+    return digest_text("\n".join(parts))
 
 
 def create_schema(connection: apsw.Connection, fingerprint: str, *, generation: int) -> None:
-    """Create the tables in an empty file, within the caller's transaction."""
+    """Create the tables in an empty file, without the indexes that only questions need, within the
+    caller's transaction.
+    """
     connection.execute(SCHEMA)
     rows = [("fingerprint", fingerprint), ("generation", str(generation))]
     connection.executemany("INSERT INTO meta(key, value) VALUES(?, ?)", rows)
     connection.pragma("user_version", compute_user_version(fingerprint))
+
+
+def list_missing_indexes(connection: apsw.Connection) -> list[str]:
+    """Return the statements that make the missing ones of the indexes that only questions need."""
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'index'")
+    present = {name for (name,) in rows}
+    return [sql for sql in QUESTION_INDEXES if _name_index(sql) not in present]
+
+
+def drop_question_indexes(connection: apsw.Connection) -> None:
+    for sql in QUESTION_INDEXES:
+        connection.execute(f"DROP INDEX IF EXISTS {_name_index(sql)}")
+
+
+def _name_index(sql: str) -> str:
+    return sql.split()[2]
 
 
 def compute_user_version(fingerprint: str) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import tempfile
@@ -30,7 +31,13 @@ from memsyncd.store.index import (
 )
 from memsyncd.store.integrity import Tampering
 from memsyncd.store.rows import read_stat_row, stat_row
-from memsyncd.store.schema import SCHEMA, compute_fingerprint, compute_user_version, create_schema
+from memsyncd.store.schema import (
+    QUESTION_INDEXES,
+    SCHEMA,
+    compute_fingerprint,
+    compute_user_version,
+    create_schema,
+)
 from memsyncd.store.texts import read_note_text
 from tests.store.conftest import FINGERPRINT, put_note
 
@@ -184,6 +191,39 @@ def test_the_fingerprint_depends_on_the_schema_and_the_chunking() -> None:
     assert "CREATE" in SCHEMA
     assert compute_user_version("0" * 32) == 1
     assert 0 < compute_user_version("f" * 32) < 2**31
+
+
+def test_a_filled_index_gets_its_last_indexes_in_the_end_or_when_it_is_opened(
+    tmp_path: Path, put: Put
+) -> None:
+    def list_indexes(index: Index) -> set[object]:
+        names = ask(
+            index, "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+        )
+        return {name for (name,) in names}
+
+    ordinary = Index(tmp_path / "ordinary.db", FINGERPRINT)
+    every = list_indexes(ordinary)
+    ordinary.close()
+    path = tmp_path / "index.db"
+    Index(path, FINGERPRINT).close()
+    filling = Index(path, FINGERPRINT, is_filling=True)
+    few = list_indexes(filling)
+    assert len(few) < len(every)
+    filling.apply([put("MEMORY.md", "one")])
+    filling.close()
+    # The process died, and another goes on: an index that has notes is left as it is.
+    again = Index(path, FINGERPRINT, is_filling=True)
+    assert list_indexes(again) == few
+    again.close()
+    for is_filling in (False, True):
+        index = Index(path, FINGERPRINT, is_filling=is_filling)
+        assert list_indexes(index) == every
+        index.close()
+    later = {sql.split()[2] for sql in QUESTION_INDEXES}
+    assert every - few == later
+    named = "".join(file.read_text() for file in Path(index_module.__file__).parent.glob("*.py"))
+    assert later.isdisjoint(re.findall(r"INDEXED BY (\w+)", named))
 
 
 def test_other_programs_can_read_the_schema_from_user_version(
