@@ -697,6 +697,8 @@ class Acts:
         self.machines, self.bare = machines, bare
         self.random = random.Random(seed)
         self.kept: set[str] = set()
+        self.sent: dict[str, list[str]] = {machine.name: [] for machine in machines}
+        """The signals to each machine."""
         self.n_words = 0
 
     def act(self) -> None:
@@ -707,6 +709,7 @@ class Acts:
             (2, self.forget),
             (2, self.archive),
             (1, self.rename),
+            (3, self.send),
             (4, self.exchange),
             (2, self.leak),
             (1, self.kill),
@@ -774,6 +777,19 @@ class Acts:
                 old = self.random.choice(notes)
                 machine.rename(old, new)
 
+    def send(self, machine: Machine) -> None:
+        known = {*self.sent} - {machine.name}
+        to, text = self.random.choice(sorted(known)), f"signal {self.n_words}"
+        self.n_words += 1
+        # A machine is unknown until its first exchange.
+        with contextlib.suppress(BadRequest):
+            machine.call("signal.send", content=text, agents=[f"ann@{to}"])
+            self.sent[to].append(text)
+
+    def read_signals(self, machine: Machine) -> list[str]:
+        signals = machine.call("signal.inbox", agent="ann", limit=200)["signals"]
+        return sorted(signal["content"] for signal in signals)
+
     def exchange(self, machine: Machine) -> None:
         with contextlib.suppress(ShareFailed, MemsyncdError):
             machine.now()
@@ -820,3 +836,5 @@ def test_random_acts_and_faults_end_with_the_same_notes(
     settle(*machines)
     text = machines[0].text()
     assert not [word for word in acts.kept if word not in text], f"seed {seed}"
+    for machine in machines:
+        assert acts.read_signals(machine) == sorted(acts.sent[machine.name]), f"seed {seed}"
