@@ -177,6 +177,7 @@ class Repository:
         self._env["GIT_CEILING_DIRECTORIES"] = os.path.dirname(os.path.realpath(folder))
         self._processes = processes
         self._network_s = network_s
+        self._rows: dict[str, list[tuple[str, str, str]]] = {}
 
     # --- calls ---
 
@@ -361,13 +362,13 @@ class Repository:
         rows = self._list_rows(commit)
         return {path: f"{mode} {blob}" for path, mode, blob in rows if mode not in FILE_MODES}
 
-    def _list_rows(self, commit: str) -> Iterator[tuple[str, str, str]]:
-        out = self.run("ls-tree", "-r", "-z", "--full-tree", commit) if commit else b""
-        for row in out.split(b"\0"):
-            words, _, path = row.partition(b"\t")
-            parts = words.decode().split()
-            if len(parts) == 3:
-                yield os.fsdecode(path), parts[0], parts[2]
+    def _list_rows(self, commit: str) -> list[tuple[str, str, str]]:
+        """Return path, mode and id of all that is in a commit; git is asked once for each."""
+        rows = self._rows.get(commit)
+        if rows is None:
+            out = self.run("ls-tree", "-r", "-z", "--full-tree", commit) if commit else b""
+            rows = self._rows[commit] = list(_read_rows(out))
+        return rows
 
     def read_blobs(self, blobs: Collection[str], most_bytes: int | None = None) -> dict[str, bytes]:
         """Return bytes by their ids, without larger ones than `most_bytes`."""
@@ -611,6 +612,14 @@ class Repository:
         form = f"%x01%H%x02%ct%x02%an%x02{trailer}%x02%s%x03"
         out = self.run("log", "-z", f"--format={form}", "--name-only", *words)
         return list(_read_log(os.fsdecode(out)))
+
+
+def _read_rows(out: bytes) -> Iterator[tuple[str, str, str]]:
+    for row in out.split(b"\0"):
+        words, _, path = row.partition(b"\t")
+        parts = words.decode().split()
+        if len(parts) == 3:
+            yield os.fsdecode(path), parts[0], parts[2]
 
 
 def _read_log(text: str) -> Iterator[LogEntry]:
