@@ -42,7 +42,8 @@ class SignalLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: SignalType
     text: SignalText
     expires: Time
-    key: Word | None = None
+    once: Word | None = None
+    """The sender's own name for it, by which it is received once."""
 
     def list_addresses_on(self, machine: str) -> tuple[str, ...]:
         """Return the addresses on this machine, as its readers name them."""

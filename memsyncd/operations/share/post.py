@@ -64,15 +64,16 @@ def commit_signals(
         return head.commit, lines, ""
     writers = {clean_name(line.writer) for line in new}
     words = f"send {len(new)} signal{'s' * (len(new) != 1)}" if new else "note this machine"
+    writer = writers.pop() if len(writers) == 1 else who.identity.name
+    message = f"{words} to other machines\n\n{MACHINE_KEY}: {who.machine}\n"
     plan = NewCommit(
-        author=Author(
-            writers.pop() if len(writers) == 1 else who.identity.name, who.identity.email
-        ),
-        message=f"{words} to other machines\n\n{MACHINE_KEY}: {who.machine}\n",
+        author=Author(writer, who.identity.email),
+        message=repository.check_message(message),
         parents=(head.commit,) if head.commit else (),
         files={SIGNALS_FILE: data},
     )
     commit = repository.commit([plan], who.identity, who.at_s)
+    repository.check_tree(commit)
     repository.move(head.branch, commit, head.commit)
     return commit, after, hash_blob(data, commit)
 
@@ -88,7 +89,7 @@ def _make_line(sent: SentSignal, machine: str) -> SignalLine:
         type=signal.type,
         text=signal.content,
         expires=round(signal.expires_at_s, 3),
-        key=sent.key,
+        once=sent.key,
     )
 
 
@@ -116,7 +117,7 @@ def deliver(
     news = [
         NewSignal(
             sender=name_origin(line.writer, line.machine),
-            key=line.key,
+            key=line.once,
             type=line.type,
             content=line.text,
             addresses=addresses,

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
 
+import msgspec
+
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import find_secrets
 from memsyncd.engine.clock import Clock
@@ -101,7 +103,9 @@ def send_signal(
     readers = signals.list_readers()
     route = route_signal(list_addresses(params), machines, readers)
     if route.elsewhere and config.guard.has_secrets:
-        check_secrets([params.content, params.type, params.key or "", sender, *route.elsewhere])
+        texts = [sender, *route.elsewhere, params.type, params.content, params.key or ""]
+        # It leaves as JSON, and a push is checked once more.
+        check_secrets([*texts, msgspec.json.encode(texts).decode()])
     new = NewSignal(
         sender=sender,
         key=params.key,
