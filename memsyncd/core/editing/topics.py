@@ -20,7 +20,7 @@ the newest value counts as the time when the section was updated.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -64,6 +64,7 @@ from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 _ANY_VALUE = re.compile(rf"^{DATED_VALUE.pattern}$", re.MULTILINE)
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_LAST_LINE_END = re.compile(r"(?:\r\n|\r|\n)\Z")
 # A value is written after its time only if its first line is plain text of a paragraph.
 _PLAIN_START = re.compile(r"[^\W_]|[\"'(\[*`$@…„“‘«](?![*`\s])")
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
@@ -599,8 +600,10 @@ def merge_relations(
 ) -> bytes:
     """Return the note without the relations `unrelate` and with the relations `relate`, each once.
     Two relations are the same if they have the same kind and lead to the same place.
+
+    Raises EditRefused if no list can follow the text below the title.
     """
-    note, raw, lines = _open_lines(path, data)
+    note, _, lines = _open_lines(path, data)
     gone = {_identify(relation, identify) for relation in unrelate}
     kept: set[tuple[str, str, str]] = set()
     removed: list[int] = []
@@ -610,16 +613,13 @@ def merge_relations(
             removed.append(mention.line - 1)
         else:
             kept.add(key)
-    for at in reversed(removed):
-        del raw[at]
-    new: list[str] = []
+    new: dict[tuple[str, str, str], str] = {}
     for relation in relate:
         key = _identify(relation, identify)
         if key not in kept:
-            kept.add(key)
-            new.append(f"- {relation.kind} [[{clean_target(relation.to)}]]{note.line_end}")
-    left = note.to_bytes("".join(raw))
-    return _insert_relations(path, left, new) if new else left
+            new.setdefault(key, f"- {relation.kind} [[{clean_target(relation.to)}]]{note.line_end}")
+    left = _cut_relations(path, data, sorted({*removed})) if removed else data
+    return _insert_relations(path, left, [*new.values()]) if new else left
 
 
 def _identify(relation: RelationLink, identify: Identify) -> tuple[str, str, str]:
@@ -627,16 +627,72 @@ def _identify(relation: RelationLink, identify: Identify) -> tuple[str, str, str
     return relation.kind, identify(target), make_slug(heading) if heading else ""
 
 
+def _cut_relations(path: str, data: bytes, removed: Sequence[int]) -> bytes:
+    """Remove these lines, and each blank line that `_insert_relations` has put beside them."""
+    note, raw, lines = _open_lines(path, data)
+    heads = {section.start for section in split_note_sections(path, data) if section.level}
+    while removed:
+        *removed, last = removed
+        first = last
+        while removed and removed[-1] == first - 1:
+            *removed, first = removed
+        end = last + 1
+        is_below_blank = first > 0 and not lines[first - 1].strip()
+        is_above_blank = end < len(lines) and not lines[end].strip()
+        if is_below_blank and (end == len(lines) or is_above_blank or end in heads):
+            first -= 1
+        elif (
+            not is_below_blank
+            and is_above_blank
+            and _is_underlined(lines, end + 1, heads)
+            and not _is_list(path, lines[:first])
+        ):
+            end += 1
+        del raw[first:end]
+        # Lines above stay where they are, so the places of other items do, too.
+    return note.to_bytes(_end_like(note.text, "".join(raw)))
+
+
 def _insert_relations(path: str, data: bytes, new: Sequence[str]) -> bytes:
-    """Insert these lines at the end of the text below the title."""
+    """Insert these lines at the end of the text below the title. Raises EditRefused."""
     note, raw, lines = _open_lines(path, data)
     top = _find_top(path, data)
     sections = split_note_sections(path, data)
+    heads = {section.start for section in sections if section.level}
     end = top.end if top else (sections[0].start if sections else len(lines))
     while end > 0 and not lines[end - 1].strip():
         end -= 1
-    blocks = split_blocks(lines[:end], find_front_matter(path, lines).n_lines)
-    is_list = bool(blocks) and blocks[-1].kind == ITEM and blocks[-1].end == end
-    before = [note.line_end] if end and not is_list else []
-    after = [note.line_end] if end < len(lines) and lines[end].strip() else []
-    return note.to_bytes("".join((*raw[:end], *before, *new, *after, *raw[end:])))
+    is_list = _is_list(path, lines[:end])
+    # The underline of the next heading would make a heading of the list.
+    is_tight = _is_underlined(lines, end, heads)
+    before = [note.line_end] if end and not is_list and not is_tight else []
+    after = [note.line_end] if is_tight else []
+    text = _end_like(note.text, "".join((*raw[:end], *before, *new, *after, *raw[end:])))
+    written = note.to_bytes(text)
+    _, _, after_lines = _open_lines(path, written)
+    n_more = len(list_typed(path, after_lines)) - len(list_typed(path, lines))
+    if n_more != len(new) or _list_headed(path, written) != _list_headed(path, data):
+        hint = "close its fence or comment, or write the link with your editor"
+        raise EditRefused(f"no list of links can be added to {path}", hint=hint)
+    return written
+
+
+def _is_list(path: str, lines: Sequence[str]) -> bool:
+    """Return whether the last of these lines is in a list."""
+    blocks = split_blocks(lines, find_front_matter(path, lines).n_lines)
+    return bool(blocks) and blocks[-1].kind == ITEM and blocks[-1].end == len(lines)
+
+
+def _list_headed(path: str, data: bytes) -> list[str]:
+    return [section.anchor for section in split_note_sections(path, data) if section.level]
+
+
+def _is_underlined(lines: Sequence[str], at: int, heads: Collection[int]) -> bool:
+    """Return whether this line begins a heading that a line beneath it underlines."""
+    return at in heads and not lines[at].lstrip().startswith("#")
+
+
+def _end_like(before: str, text: str) -> str:
+    """Return the text with a line end at its end if the text before has one, or is empty."""
+    is_ended = not before or before.endswith(("\n", "\r"))
+    return text if is_ended else _LAST_LINE_END.sub("", text)

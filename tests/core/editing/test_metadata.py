@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.editing.memories import (
@@ -25,7 +25,7 @@ from memsyncd.core.editing.sections import (
     replace_section,
     split_note_sections,
 )
-from memsyncd.core.editing.topics import RelationLink
+from memsyncd.core.editing.topics import RelationLink, merge_relations
 from memsyncd.errors import EditRefused, NoteNotFound
 
 PATH = "a.md"
@@ -262,6 +262,23 @@ def test_to_relate_and_to_remove_the_relation_gives_the_same_bytes(data: bytes, 
     assert read_own(changed, without=anchor) == read_own(data, without=anchor)
     assert merge_section_relations(PATH, changed, anchor, link, [], identify=str) == changed
     assert merge_section_relations(PATH, changed, anchor, [], link, identify=str) == data
+
+
+@given(data=make_notes())
+@example(data=b"# T\nOne\n---\ntext")
+@example(data=b"# A\n- resolves [[b#X]]\n\nSetext\n------\n")
+@example(data=b"# T\n\ntext")
+@example(data=b"text\r\n\r\nTitle\r\n===\r\n")
+@example(data=b"")
+def test_to_relate_a_note_and_to_remove_the_relation_gives_the_same_bytes(data: bytes) -> None:
+    link = [RelationLink("caused_by", "b#Y"), RelationLink("informs", "c")]
+    try:
+        changed = merge_relations(PATH, data, link, [], identify=str)
+    except EditRefused:
+        return
+    assert changed != data
+    assert merge_relations(PATH, changed, link, [], identify=str) == changed
+    assert merge_relations(PATH, changed, [], link, identify=str) == data
 
 
 @given(data=make_notes(), at=st.integers(0, 3))
