@@ -124,6 +124,10 @@ def test_archived_by_a_status_is_archived_with_all_beneath_and_comes_back(
     assert memory.search("sockets waits") == []
     memory.unarchive(f"{ERRORS}#errors/pool", apply=True)
     assert read(place) == BEFORE
+    for title in ("Pool", "Errors"):
+        memory.set(title, status="archived")
+        memory.set(title, status="")
+        assert read(place) == BEFORE
     memory.set("Retry", status="open")
     opened = read(place)
     memory.set("Retry", status="archived")

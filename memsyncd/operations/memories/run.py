@@ -44,7 +44,7 @@ from memsyncd.core.model import ARCHIVED, Meta
 from memsyncd.core.paths import NotePath
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.search.tasks import BLOCKED, FINISHED
-from memsyncd.core.upkeep import FORMER_STATUS, archive_note
+from memsyncd.core.upkeep import FORMER_STATUS, archive_note, restore_sections
 from memsyncd.engine.edit import EditOutcome, Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S, list_memories
 from memsyncd.engine.places import NO_LINK, name_relations
@@ -213,8 +213,10 @@ def change_memory(
         before = _read_meta(path, data, anchor)
         if wanted.status != ARCHIVED:
             metadata = {"status": wanted.status, **metadata}
-            if before.status == ARCHIVED and FORMER_STATUS in dict(before.extra):
-                metadata[FORMER_STATUS] = ""
+            if before.status == ARCHIVED:
+                data = _restore_beneath(path, data, anchor)
+                if FORMER_STATUS in dict(before.extra):
+                    metadata[FORMER_STATUS] = ""
     if metadata:
         data = (
             change_front_matter(path, data, metadata)
@@ -244,6 +246,14 @@ def _archive(path: str, data: bytes, anchor: str | None) -> bytes:
             raise EditRefused(f"{path}: {archived}")
         return archived
     return archive_memory(path, data, list_beneath(split_note_sections(path, data), anchor))
+
+
+def _restore_beneath(path: str, data: bytes, anchor: str | None) -> bytes:
+    """Restore the sections that were archived with the memory above them."""
+    beneath = [] if anchor is None else list_beneath(split_note_sections(path, data), anchor)[1:]
+    own = [section.anchor for section in beneath]
+    archived = [each for each in own if read_section_meta(path, data, each).status == ARCHIVED]
+    return restore_sections(path, data, archived)[0]
 
 
 def _relate(
