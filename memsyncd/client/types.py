@@ -530,6 +530,10 @@ class RelatedSection(FoundSection):
 
     # The relation that was followed from the hit to this section.
     relation: str
+    # The id of its workspace, if it is another one than the workspace of the hit.
+    workspace: str | None
+    # The name of that workspace: `NAME:PATH#heading` names the section.
+    workspace_name: str | None
     # Plain text of one line: its beginning.
     snippet: str
 

@@ -7,6 +7,7 @@ whole note concerns each of its sections.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,8 +17,11 @@ from msgspec.structs import replace
 from memsyncd.config import Config
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.search.passages import highlight, strip_title
+from memsyncd.engine.browse import LINKS_LIMIT_S
+from memsyncd.engine.elsewhere import find_elsewhere
 from memsyncd.engine.metadata import describe_meta, find_stored_day, is_expired, name_note
 from memsyncd.engine.redaction import read_redacted_chunks, read_redacted_sections
+from memsyncd.errors import MemsyncdError
 from memsyncd.operations.search.declare import Hit, RelatedSection
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import (
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from memsyncd.core.search.filters import Filters
     from memsyncd.core.search.plan import SearchPlan
     from memsyncd.core.search.ranking import Candidate
+    from memsyncd.engine.workspace import Workspace
     from memsyncd.store.links import StoredLinks
     from memsyncd.store.sections import HitSection
 
@@ -56,10 +61,13 @@ MEMORY_LEVEL = 2
 
 
 class Relation(NamedTuple):
-    """A typed link: its relation, and the section or note that it leads to."""
+    """A typed link: its relation, and the section or note that it leads to, in another workspace if
+    the link names one.
+    """
 
     name: str
     to: str
+    other: Workspace | None = None
 
 
 class Contradictions(NamedTuple):
@@ -78,6 +86,7 @@ class RelatedChunks(NamedTuple):
     """The chunks of a section, or note, that a typed link leads to, with their sections."""
 
     relation: Relation
+    reader: Reader
     chunks: Sequence[Candidate]
     sections: Mapping[int, HitSection]
 
@@ -147,11 +156,16 @@ def _find_newest(reader: Reader, links: StoredLinks, anchor: str) -> str:
 
 
 def find_relations(
-    reader: Reader, anchors: Iterable[str], names: Iterable[str]
+    reader: Reader,
+    anchors: Iterable[str],
+    names: Iterable[str],
+    workspace: Workspace | None = None,
 ) -> dict[str, list[Relation]]:
     """Return, by anchor, the places to which the typed links of each section's memory lead: in
     order of lines, each once, and none within that memory. Then come the memories with links of the
     inverse relation to this one: a solution that `resolves` an error is what resolved it.
+
+    With the `workspace` of the reader, links lead to other workspaces, too.
     """
     from memsyncd.store.links import StoredLinks
 
@@ -166,9 +180,10 @@ def find_relations(
         heads = find_heads(read_levels(reader, path)) if outgoing or incoming else {}
         for anchor in several:
             own = [
-                Relation(edge.relation, edge.to)
+                relation
                 for edge in outgoing
-                if edge.to is not None and _is_own(edge, anchor, heads)
+                if _is_own(edge, anchor, heads)
+                for relation in _lead(edge, workspace)
             ]
             own += [
                 Relation(INVERSES[edge.relation], _find_head(reader, edge.source))
@@ -183,6 +198,16 @@ def find_relations(
                 )
             )
     return relations
+
+
+def _lead(edge: Edge, workspace: Workspace | None) -> Iterator[Relation]:
+    """Yield the place to which a link leads, if there is one."""
+    if edge.to is not None:
+        yield Relation(edge.relation, edge.to)
+    elif workspace is not None and ":" in edge.target:
+        elsewhere = find_elsewhere(workspace, edge.target, edge.heading)
+        if elsewhere is not None and elsewhere.to is not None:
+            yield Relation(edge.relation, elsewhere.to, elsewhere.workspace)
 
 
 def _find_head(reader: Reader, anchor: str) -> str:
@@ -224,6 +249,10 @@ def _list_once(places: Iterable[str | None]) -> list[str]:
 # --- texts --------------------------------------------------------------------------------------
 
 
+def _is_never_absent(_path: str) -> bool:
+    return False
+
+
 class RelatedReader(NamedTuple):
     """Reads the sections to which relations lead and that the answer may show: no section that the
     filters hide as archived or expired, and no absent note.
@@ -233,19 +262,29 @@ class RelatedReader(NamedTuple):
     config: Config
     filters: Filters
     now_s: float
-    is_absent: Callable[[str], bool] = lambda _: False
+    is_absent: Callable[[str], bool] = _is_never_absent
 
     def read(self, relations: Iterable[Relation]) -> Iterator[RelatedChunks]:
         """Yield the chunks of each place that may be shown."""
         from memsyncd.store.links import find_chunks_of
 
         for relation in relations:
+            if relation.other is not None:
+                yield from self._read_elsewhere(relation, relation.other)
+                continue
             chunks = find_chunks_of(self.reader, relation.to, limit=MAX_CHUNKS)
             ids = dict.fromkeys(chunk.section for chunk in chunks)
             sections = read_redacted_sections(self.reader, ids, self.config)
             visible = [chunk for chunk in chunks if self._may_show(chunk, sections)]
             if visible:
-                yield RelatedChunks(relation, visible, sections)
+                yield RelatedChunks(relation, self.reader, visible, sections)
+
+    def _read_elsewhere(self, relation: Relation, other: Workspace) -> Iterator[RelatedChunks]:
+        """Yield the chunks of a place in another workspace; its reader is open until the next."""
+        with contextlib.suppress(MemsyncdError), other.acquire(LINKS_LIMIT_S) as reader:
+            there = self._replace(reader=reader, is_absent=_is_never_absent)
+            for related in there.read([relation._replace(other=None)]):
+                yield related._replace(relation=relation)
 
     def _may_show(self, chunk: Candidate, sections: Mapping[int, HitSection]) -> bool:
         section, filters = sections[chunk.section], self.filters
@@ -262,10 +301,12 @@ class RelatedReader(NamedTuple):
     def describe(self, related: RelatedChunks) -> RelatedSection:
         first = related.chunks[0]
         section = related.sections[first.section]
-        text = read_redacted_chunks(self.reader, [first.chunk], self.config)[first.chunk]
+        text = read_redacted_chunks(related.reader, [first.chunk], self.config)[first.chunk]
         title = section.heading[-1] if section.heading else ""
         return RelatedSection(
             relation=related.relation.name,
+            workspace=other.id if (other := related.relation.other) else None,
+            workspace_name=other.entry.name if other else None,
             anchor=section.anchor,
             path=first.path,
             start_line=first.start_line,
@@ -291,6 +332,7 @@ def complete_hits(
     sections: Sequence[Sequence[int]],
     follow: Sequence[str],
     related: RelatedReader,
+    workspace: Workspace,
 ) -> list[Hit]:
     """Add contradictions to hits, and the sections to which the relations in `follow` lead.
     `sections` has the numbers of all sections of each hit's passage.
@@ -301,7 +343,7 @@ def complete_hits(
     titles = read_section_titles(reader, {section for several in sections for section in several})
     anchors = {section: title.anchor for section, title in titles.items()}
     contradictions = find_contradictions(reader, anchors.values())
-    relations = find_relations(reader, anchors.values(), follow) if follow else {}
+    relations = find_relations(reader, anchors.values(), follow, workspace) if follow else {}
     return [
         replace(
             hit,

@@ -218,7 +218,7 @@ def search_part(
         hits = _make_hits(workspace, read, config.kinds, plan.now_s)
         related = make_related_reader(reader, config, plan, workspace.id, plan.now_s)
         sections = [passage.sections for passage in passages]
-        hits = complete_hits(reader, hits, sections, params.follow, related)
+        hits = complete_hits(reader, hits, sections, params.follow, related, workspace)
         # Looking for marks and names takes time, so not every search does it.
         if has_problem(reader, PROMPT_INJECTION):
             hits = [replace(hit, mark=_find_mark(hit, config)) for hit in hits]

@@ -253,6 +253,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'end_line': 'The last line, inclusive.',
         'title': 'The title of its note. With the heading it names the section: `Note › Heading`.',
         'relation': 'The relation that was followed from the hit to this section.',
+        'workspace': 'The id of its workspace, if it is another one than the workspace of the hit.',
+        'workspace_name': 'The name of that workspace: `NAME:PATH#heading` names the section.',
         'snippet': 'Plain text of one line: its beginning.',
     },
     'Hit': {

@@ -187,9 +187,9 @@ def _render_relations(
     for text in render_contradictions(hit, paint, root=root, cwd=cwd):
         yield f"{INDENT}{text}"
     for section in hit["related"]:
-        place = render_span(
-            render_path(section["path"], root, cwd), section["start_line"], section["end_line"]
-        )
+        other = section["workspace_name"]
+        path = f"{other}:{section['path']}" if other else render_path(section["path"], root, cwd)
+        place = render_span(path, section["start_line"], section["end_line"])
         trail = render_name(section)
         words = INDENT.join(filter(None, (place, trail, paint("cyan", render_meta(section)))))
         yield f"{INDENT}{paint('cyan', section['relation'])} → {words}"

@@ -68,6 +68,10 @@ class RelatedSection(FoundSection, frozen=True, kw_only=True):
 
     relation: str
     """The relation that was followed from the hit to this section."""
+    workspace: str | None = None
+    """The id of its workspace, if it is another one than the workspace of the hit."""
+    workspace_name: str | None = None
+    """The name of that workspace: `NAME:PATH#heading` names the section."""
     snippet: str
     """Plain text of one line: its beginning."""
 

@@ -127,7 +127,8 @@ def describe_cut(line: int) -> str:
 
 
 def cite(part: LeftOutPart | search.RelatedSection) -> str:
-    return f"{part.path}:{part.start_line}-{part.end_line}"
+    other = getattr(part, "workspace_name", None)
+    return f"{f'{other}:' if other else ''}{part.path}:{part.start_line}-{part.end_line}"
 
 
 def render_workspaces(workspaces: Sequence[search.AnsweringWorkspace]) -> list[str]:
