@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,3 +187,133 @@ def test_an_agent_recalls_by_criteria_and_the_environment_names_its_task(place: 
             assert act(agent, "resume").startswith("# Resuming session s-10")
     finally:
         del env["MEMSYNCD_TASK"], env["MEMSYNCD_SESSION"]
+
+
+class Caller:
+    """An agent that counts its calls of tools."""
+
+    def __init__(self, agent: Agent, place: Place, name: str) -> None:
+        begin(agent, place, name)
+        self._agent = agent
+        self.n_calls = 0
+
+    def __call__(self, tool: str, **arguments: Any) -> str:
+        self.n_calls += 1
+        text, is_error = self._agent.use(f"memory_{tool}", **arguments)
+        assert not is_error, text
+        return str(text)
+
+    def ask_prompt(self, prompt: str, session: str) -> str:
+        """A hook answers, so that this is no call of the agent."""
+        return ask_prompt(self._agent, prompt, session)
+
+
+def check_half(now: int, *then: int) -> None:
+    """Compare the calls with the calls that each act of the day took before a memory could be
+    changed, several workspaces asked at once, and signals shown by hooks.
+    """
+    assert 2 * now <= sum(then), (now, then)
+
+
+def test_a_day_with_a_task_takes_half_of_the_calls(place: Place) -> None:
+    with connect(place.home.socket_path) as agent:
+        use = Caller(agent, place, "claude-code")
+        use.ask_prompt("how do we pay?", "u-1")
+        use("agent", action="start", session="s-1", task="PAY-7", content="Move to Stripe.")
+        for text, priority in (("Refunds need an id.", "P1"), ("The webhook is late.", "P0")):
+            use("remember", content=text, kind="discovery", values={"priority": priority})
+        use("agent", action="checkpoint", content="Stripe is called. Next: the webhook.")
+        # The second session has the state by itself, and acts on the places that it reads there.
+        resumed = start_hook(place, "compact")
+        top = resumed.partition("## Prior Knowledge")[0]
+        assert top.index("Next: the webhook.") < top.index("## Open discoveries")
+        webhook, refunds = (
+            re.search(rf"· (\S+)\n{re.escape(text)}", top)
+            for text in ("The webhook is late.", "Refunds need an id.")
+        )
+        assert webhook is not None
+        assert refunds is not None
+        use("update", action="done", memory=webhook[1])
+        use("update", action="set", memory=refunds[1], values={"status": "blocked"})
+        # A fact stands once, however often a summary and a checkpoint say it.
+        block = use("agent", action="context")
+        assert block.count("Refunds need an id.") == 1
+        use("agent", action="end", content="The webhook is mended.")
+        ready = place.client.call("task.ready", workspace=place.id, task="PAY-7")
+        assert (ready["n_ready"], ready["blocked"]) == (0, 1)
+        # Then: start; two discoveries; checkpoint; `session resume`, `task context` and `context
+        # --task` for one block; `ready`, again as JSON for anchors; a view and a replacement of the
+        # comment for each status; no end; the block once more.
+        check_half(use.n_calls, 1, 2, 1, 3, 2, 4, 3)
+
+
+@pytest.fixture
+def clients(place: Place) -> Iterator[dict[str, str]]:
+    """Three more workspaces: their names, which a link can have, by the names of clients."""
+    names: dict[str, str] = {}
+    for client in ("acme", "globex", "initech"):
+        root, names[client] = place.root.parent / client, f"{client}{place.id[-6:]}"
+        root.mkdir()
+        place.client.call("workspace.add", path=str(root), name=names[client])
+    yield names
+    for name in names.values():
+        place.client.call("workspace.remove", workspace=name)
+
+
+def test_a_day_with_three_clients_takes_half_of_the_calls(
+    place: Place, clients: dict[str, str]
+) -> None:
+    acme, globex, _ = every = [*clients.values()]
+    with connect(place.home.socket_path) as agent:
+        use = Caller(agent, place, "claude-code")
+        for client, name in clients.items():
+            values = {"topic": "redis", "keywords": "sockets", "source": f"client: {client}"}
+            use("remember", workspace=name, content=f"Redis lost its sockets at {client}.",
+                summary="No sockets", kind="error", values=values)  # fmt: skip
+        use("remember", workspace=acme, content="Give the pool a limit.", summary="Limit",
+            kind="solution_approach", values={"relations": "resolves=errors#No sockets"})  # fmt: skip
+        for criteria in ({"keywords": "sockets"}, {"topic": "redis", "kind": "error"}):
+            recalled = use("agent", action="recall", workspace=every, **criteria)
+            assert all(f"[{name}] .memories/errors.md:3-" in recalled for name in every)
+        found = use("search", query="kind:error source:client=acme", workspace=every)
+        assert re.findall(r"at (\w+)\.", found) == ["acme"]
+        solution = f"{acme}:solutions#Limit"
+        use("update", action="relate", workspace=globex, memory="No sockets",
+            relation="resolved_by", to=solution)  # fmt: skip
+        assert "a limit" in use("search", query="redis", workspace=[globex], follow="resolved_by")
+        place.client.call(
+            "note.add", workspace=acme, content="Mail me before noon.", summary="Mail",
+            kind="preference",
+        )  # fmt: skip
+        use("update", action="replace", workspace=acme, memory="Mail", content="Mail me at six.")
+        found = place.client.call("search", workspace=acme, query="mail")["hits"]
+        assert [hit["snippet"].partition(" - ")[0] for hit in found] == ["**Mail** me at six."]
+        # Then: four memories; each recall in each workspace; a search and the sources of its hits;
+        # a solution read and copied, and its search; a view and a replacement of the preference's
+        # comment, and the new preference.
+        check_half(use.n_calls, 4, 2 * 3, 1 + 3, 3, 3)
+
+
+def test_a_day_of_two_agents_takes_half_of_the_calls(place: Place) -> None:
+    with connect(place.home.socket_path) as first, connect(place.home.socket_path) as second:
+        builder = Caller(first, place, "claude-code")
+        reviewer = Caller(second, place, "codex-mcp-client")
+        # A hook shows signals, so that nobody asks for them.
+        for prompt in ("what about refunds?", "what about ports?"):
+            assert builder.ask_prompt(prompt, "b-1") == ""
+            assert reviewer.ask_prompt(prompt, "r-1") == ""
+        frozen = number_of(builder("agent", action="send", all=True, content="Main is frozen."))
+        task = number_of(
+            builder("agent", action="send", task="PAY-7", content="Who reviews PAY-7?", key="k-1")
+        )
+        assert "Main is frozen." in reviewer.ask_prompt("what is new?", "r-1")
+        assert "Main is frozen." not in reviewer.ask_prompt("and what else?", "r-1")
+        reviewer("agent", action="ack", task="PAY-7", signals=[frozen, task], claim=True)
+        reviewer("agent", action="send", agent="claude-code", content="I take it.")
+        assert "I take it." in builder.ask_prompt("who reviews?", "b-1")
+        outbox = builder("agent", action="outbox")
+        assert outbox.count("read by agent:codex") == 2
+        # Then: a signal to each agent, and to the task; an inbox before each of seven prompts; an
+        # acknowledgement; a signal and two inboxes to agree who takes the task; the answer, and a
+        # question whether it was read, which had no other way over MCP.
+        check_half(builder.n_calls + reviewer.n_calls, 2, 1, 7, 1, 3, 1, 2)
