@@ -187,7 +187,7 @@ def _render_relations(
     for text in render_contradictions(hit, paint, root=root, cwd=cwd):
         yield f"{INDENT}{text}"
     for section in hit["related"]:
-        other = section["workspace_name"]
+        other = section.get("workspace_name")
         path = f"{other}:{section['path']}" if other else render_path(section["path"], root, cwd)
         place = render_span(path, section["start_line"], section["end_line"])
         trail = render_name(section)
