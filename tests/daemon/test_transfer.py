@@ -185,6 +185,7 @@ def test_a_folder_of_basic_memory_is_copied_byte_by_byte(place: Place, tmp_path:
     (folder / "water.md").write_bytes(
         b"---\ntitle: Water\npermalink: water\n---\n\n# Water\n\nSoft.\n"
     )
+    (folder / "plain.md").write_bytes(b"First line.\nSecond line.\n")
     (folder / "image.png").write_bytes(b"\x89PNG")
     with Memsyncd(place.root, env=place.env, client="mover") as memory:
         done = memory.import_memories(str(folder), format="basic-memory")
@@ -193,10 +194,16 @@ def test_a_folder_of_basic_memory_is_copied_byte_by_byte(place: Place, tmp_path:
         assert memory.search("pour slowly")[0]["path"] == ".memories/brewing/coffee.md"
         [link] = memory.links(".memories/brewing/coffee.md", relation="needs")["links"]
         assert link["to"] == ".memories/water.md"
+        # Front matter is no text of a memory, and no line of a text is lost.
+        memory.export_memories(str(tmp_path / "out.jsonl"))
+        rows = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+        exported = {row["content"] for row in rows}
+        assert {"Soft.", "- needs [[Water]]", "First line.\nSecond line."} <= exported
+        assert not any("title:" in content for content in exported)
         (folder / "water.md").write_bytes(b"# Another water\n")
         again = memory.import_memories(str(folder), format="basic-memory")
         assert (again["n_unchanged"], [item["place"] for item in again["left_out"]]) == (
-            1,
+            2,
             ["water.md"],
         )
         memory.undo(change_set=done["change_set"])

@@ -32,6 +32,7 @@ from memsyncd.core.editing.transfer import (
     rewrite_mentions,
     strip_comment,
 )
+from memsyncd.core.markdown.frontmatter import count_front_lines
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import ID_KEY, Note, Section
 from memsyncd.core.paths import NotePath, is_markdown, parse_note_path
@@ -399,8 +400,10 @@ def _list_memories(
 
 def _list_rows(note: Note) -> Iterator[dict[str, Any]]:
     lines = note.text.split("\n")
+    n_front_lines = count_front_lines(note.path, lines)
     for section, last in _list_top_sections(note.sections):
-        if row := _make_row(note.path, section, lines[section.start : last]):
+        first = section.start if section.level else max(section.start - 1, n_front_lines)
+        if row := _make_row(note.path, section, lines[first:last]):
             yield row
 
 
