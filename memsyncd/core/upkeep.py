@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from memsyncd.core.editing.additions import SUMMARY_LIMIT_CHARS, Addition
 from memsyncd.core.editing.metadata import read_note_meta
-from memsyncd.core.editing.sections import find_heading_end, find_sections_bytes
+from memsyncd.core.editing.sections import add_links, find_heading_end, find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note, is_utf16
 from memsyncd.core.markdown.frontmatter import find_front_matter, find_section_meta
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
@@ -231,7 +231,7 @@ def make_promotion(
     name = f"{path}#{heading}" if heading and not _NO_LINK.search(heading) else path
     text = _find_text(lines) or heading
     return Addition(
-        content=f"{text}\n\n- {DISCOVERED_FROM} [[{name}]]",
+        content=add_links(text, [f"- {DISCOVERED_FROM} [[{name}]]"]),
         summary=heading if len(heading) <= SUMMARY_LIMIT_CHARS else "",
         kind=meta.kind,
         importance=meta.importance,

@@ -499,6 +499,19 @@ def test_a_path_may_be_absolute_or_one_of_the_memory_tool(place: Place, memory: 
     assert link["to"] == f"{WORK}#retry"
 
 
+def test_a_text_that_leaves_a_fence_open_does_not_swallow_its_relations(
+    place: Place, memory: Memsyncd
+) -> None:
+    added = memory.add("```py\nrun()", summary="Call", relations=["caused_by=Pool"])
+    replaced = memory.replace(added["anchor"], "```py\nrun(1)")
+    for anchor, relation, to in (
+        (added["anchor"], "caused_by", POOL),
+        (replaced["anchor"], "supersedes", added["anchor"]),
+    ):
+        [link] = memory.links(anchor, relation=relation, direction="out")["links"]
+        assert link["to"] == to
+
+
 def test_what_is_remembered_may_have_a_status_and_relations(place: Place, memory: Memsyncd) -> None:
     run(place, "remember", "Wait for Bob.", "--task", "PAY-8", "--status", "blocked",
         "--relate", f"caused_by={POOL}", "--relate", "informs=Retry")  # fmt: skip

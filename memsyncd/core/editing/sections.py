@@ -261,6 +261,14 @@ def contain(lines: Sequence[str]) -> list[str]:
     return kept if _is_contained(kept) else _put_into_fence(lines)
 
 
+def add_links(text: str, links: Sequence[str]) -> str:
+    """Return a text with these items of a list below it. A fence or comment that the text leaves
+    open is closed, because links in it would be none.
+    """
+    lines = unify_line_ends(text).rstrip().split("\n")
+    return "\n".join([*contain(lines), "", *links])
+
+
 def find_closing_lines(lines: Sequence[str], first: int = 0) -> list[str]:
     """Return the lines to add so that the parser reads a heading below as one; usually none."""
     probed = split_blocks([*lines, "", _PROBE], first)

@@ -25,6 +25,7 @@ from memsyncd.core.editing.additions import (
     make_heading,
 )
 from memsyncd.core.editing.kinds import is_kind
+from memsyncd.core.editing.sections import add_links
 from memsyncd.core.markdown.frontmatter import is_memory_comment
 from memsyncd.core.model import ID_KEY
 from memsyncd.errors import BadRequest
@@ -562,7 +563,8 @@ def make_memory_addition(
 ) -> Addition:
     """Return the section of a memory. `links` are its relations, each to the target of a link."""
     lines = [f"- {relation.kind} [[{relation.to}]]" for relation in links]
-    content = "\n\n".join([memory.content.strip("\n"), *(["\n".join(lines)] if lines else [])])
+    content = memory.content.strip("\n")
+    content = add_links(content, lines) if lines else content
     fields = {
         name: getattr(memory, name)
         for name in Addition.__struct_fields__

@@ -21,6 +21,7 @@ from memsyncd.core.editing.memories import list_beneath
 from memsyncd.core.editing.metadata import read_section_meta
 from memsyncd.core.editing.sections import (
     SECTION_LEVEL,
+    add_links,
     find_heading_end,
     find_sections_bytes,
     split_note_sections,
@@ -121,7 +122,7 @@ def _inherit(place: NamedPlace, data: bytes, params: ReplaceParams, target: str)
     made = make_heading(Addition(content=body, kind=meta.kind)) if body.strip() else ""
     kept = "" if made == place.heading else place.heading
     addition = _make_addition(params, meta, kept)
-    text = f"{params.content.rstrip()}\n\n- {SUPERSEDES} [[{target}]]"
+    text = add_links(params.content, [f"- {SUPERSEDES} [[{target}]]"])
     return msgspec.structs.replace(addition, content=text)
 
 

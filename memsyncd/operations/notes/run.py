@@ -40,6 +40,7 @@ from memsyncd.core.editing.memory_tool import (
     parse_memory_path,
     show_memory_path,
 )
+from memsyncd.core.editing.sections import add_links
 from memsyncd.core.editing.topics import RelationLink, find_relation_faults
 from memsyncd.core.markdown.links import NoteNames, list_names, make_key
 from memsyncd.core.model import PATH_LINK
@@ -669,8 +670,8 @@ def _write_relations(workspace: Workspace, reader: Reader, section: SectionT) ->
     relations = [RelationLink(kind.strip(), to.strip()) for kind, _, to in pairs]
     raise_faults([*find_relation_faults("relations", relations)])
     named = name_relations(workspace, reader, relations, must_exist=True)
-    links = "\n".join(f"- {relation.kind} [[{relation.to}]]" for relation in named)
-    return replace(section, content=f"{section.content.rstrip()}\n\n{links}", relations=[])
+    links = [f"- {relation.kind} [[{relation.to}]]" for relation in named]
+    return replace(section, content=add_links(section.content, links), relations=[])
 
 
 async def _append(

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.core.editing.sections import add_links
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import WORTH_ORDERS
 from memsyncd.core.search.context import Budget, build_block
@@ -337,7 +338,7 @@ def _make_task(call: Call, promoted: WorkSection, params: TriageParams) -> dict[
         if link in existing.body:
             return None  # it was promoted before
     return {
-        "content": f"{section.text}\n\n{link}",
+        "content": add_links(section.text, [link]),
         "summary": item.heading[:200],
         "task": params.task,
         "priority": params.priority or item.priority,
