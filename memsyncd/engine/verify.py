@@ -30,10 +30,12 @@ from memsyncd.files.scan import scan
 from memsyncd.operations.status.declare import FindingInfo
 from memsyncd.store.blobs import count_damaged_blobs
 from memsyncd.store.integrity import (
+    CheckState,
     Difference,
     compare_note,
     find_damage,
     find_set_aside,
+    read_first_rows,
     read_recorded,
 )
 from memsyncd.store.integrity import find_orphans as find_orphan_rows
@@ -50,13 +52,14 @@ DAMAGED = "the database is damaged: "
 
 def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
     """Check that index.db is open, that it is the file on the disk, and that it is not damaged. If
-    it is replaced meanwhile, the result may belong to neither file.
+    it is replaced meanwhile, the result may belong to neither file. All pages are read only if
+    `is_thorough`, or if nobody has read them for a day.
     """
     index, path = workspace.index, workspace.index_path
     if index is None:
         return [describe_unopened(workspace)]
     if index.file_guard.is_in_place():
-        damage = _find_damage(path, is_thorough=is_thorough)
+        damage = _find_damage(path, index.checks, is_thorough=is_thorough)
         what = f"is damaged: {damage}" if damage else ""
     else:
         what = "was replaced" if path.exists() else "was deleted"
@@ -105,7 +108,8 @@ def _check_records(workspace: Workspace, *, is_thorough: bool) -> FindingInfo:
     if not path.exists():
         row = "records_away" if "root" in condition.faults else "records_deleted"
         return make_finding(row, where=where, name=shlex.quote(workspace.entry.name))
-    if damage := _find_damage(path, is_thorough=is_thorough):
+    checks = workspace.records.checks if workspace.records is not None else None
+    if damage := _find_damage(path, checks, is_thorough=is_thorough):
         return make_finding("records_damaged", where=where, text=damage)
     n_lost = count_damaged_blobs(path) if is_thorough else 0
     if n_lost and TEXTS_LOST not in condition.notices:
@@ -114,11 +118,17 @@ def _check_records(workspace: Workspace, *, is_thorough: bool) -> FindingInfo:
     return make_finding("records_sound", where=where)
 
 
-def _find_damage(path: Path, *, is_thorough: bool) -> str:
+def _find_damage(path: Path, checks: CheckState | None, *, is_thorough: bool) -> str:
     try:
-        return "; ".join(find_damage(path, is_thorough=is_thorough))
+        if checks is not None and not is_thorough and not checks.due():
+            read_first_rows(path)
+            return ""
+        damage = "; ".join(find_damage(path, is_thorough=is_thorough))
     except StoreCorrupt as failure:
         return failure.message.removeprefix(DAMAGED)
+    if checks is not None and not damage:
+        checks.note_checked()
+    return damage
 
 
 # --- index and notes ----------------------------------------------------------------------------

@@ -43,7 +43,6 @@ NAMES_ALL = "the answer names everything, because it has no limit"
 MATCHES = "bm25 reads each passage that has one of the words"
 EXPIRED = "looks up all sections that are past their expiry"
 GROWING: dict[str, str] = {
-    "doctor": "checks each page of the databases",
     "search": EXPIRED,
     "search several words": MATCHES,
     "search by tag": EXPIRED,
