@@ -21,13 +21,17 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.files.read import read_text_file
 from memsyncd.store.lookup import (
-    StoredNote,
     find_anchors_among,
     find_first_anchors,
     stream_sections,
 )
 from memsyncd.store.pool import Reader
-from memsyncd.store.sections import MemoryLines, StoredSection, read_named_memories
+from memsyncd.store.sections import (
+    MemoryLines,
+    OutlinedNote,
+    OutlinedSection,
+    read_named_memories,
+)
 
 PLAN_LIMIT_S = 10.0
 
@@ -37,16 +41,16 @@ class Memory(msgspec.Struct, frozen=True):
 
     path: str
     digest: str
-    sections: tuple[StoredSection, ...]
+    sections: tuple[OutlinedSection, ...]
     is_whole: bool = False
     """All of the note."""
 
     @property
-    def head(self) -> StoredSection:
+    def head(self) -> OutlinedSection:
         return self.sections[0]
 
 
-def list_memories(notes: Iterable[StoredNote]) -> Iterator[Memory]:
+def list_memories(notes: Iterable[OutlinedNote]) -> Iterator[Memory]:
     """Yield the memories of notes. Text before the first heading, and a title, are no memories."""
     for note in notes:
         sections = note.sections
@@ -59,7 +63,7 @@ def list_memories(notes: Iterable[StoredNote]) -> Iterator[Memory]:
             at = at + 1 if is_title else after
 
 
-def _find_end(sections: Sequence[StoredSection], at: int) -> int:
+def _find_end(sections: Sequence[OutlinedSection], at: int) -> int:
     """Return where the sections beneath the one at `at` end."""
     head, beneath = sections[at], f"{sections[at].anchor}/"
     after = at + 1
@@ -70,7 +74,7 @@ def _find_end(sections: Sequence[StoredSection], at: int) -> int:
     return after
 
 
-def list_named(notes: Iterable[StoredNote], anchors: Iterable[str]) -> Iterator[Memory]:
+def list_named(notes: Iterable[OutlinedNote], anchors: Iterable[str]) -> Iterator[Memory]:
     """Yield the named sections, each with all beneath it. Raises NoteNotFound for a section
     that is missing.
     """
@@ -136,7 +140,7 @@ def read_memory(workspace: Workspace, memory: Memory) -> str | None:
         return None
     if digest_bytes(file.data) == memory.digest:
         lines = decode_note(path, file.data).lines
-        return "\n".join(lines[memory.head.span.start - 1 : memory.sections[-1].span.end])
+        return "\n".join(lines[memory.head.start_line - 1 : memory.sections[-1].end_line])
     places = find_sections_bytes(path, file.data)
     spans = [places[section.anchor] for section in memory.sections if section.anchor in places]
     if not spans:

@@ -31,7 +31,13 @@ from memsyncd.core.search.words import suggest_words
 from memsyncd.engine.clock import find_local_day
 from memsyncd.operations.notes.declare import SectionInfo
 from memsyncd.operations.sections import FoundSection, Sort
-from memsyncd.store.sections import HitSection, MemoryLines, StoredMeta, StoredSection
+from memsyncd.store.sections import (
+    HitSection,
+    MemoryLines,
+    OutlinedSection,
+    StoredMeta,
+    StoredSection,
+)
 
 NO_META = StoredMeta(
     kind=None, tags=(), importance=None, priority=None, lifecycle=None, task=None, session=None,
@@ -135,9 +141,15 @@ class Valuation(msgspec.Struct, frozen=True, kw_only=True):
     warm_from: float
     accesses: Mapping[str, int]
 
-    def compute(self, section: FoundSection | SectionInfo | StoredSection) -> Worth:
+    def compute(
+        self, section: FoundSection | SectionInfo | StoredSection | OutlinedSection
+    ) -> Worth:
         """Compute the worth of a section, of an answer or of the index."""
-        day = find_stored_day(section) if isinstance(section, StoredSection) else section.day
+        day = (
+            find_stored_day(section)
+            if isinstance(section, StoredSection | OutlinedSection)
+            else section.day
+        )
         stated = (
             section.kind,
             section.priority,
@@ -234,7 +246,7 @@ def make_worth_finder(valuation: Valuation) -> WorthFinder:
     return find
 
 
-Dated = StoredMeta | MemoryLines
+Dated = StoredMeta | MemoryLines | OutlinedSection
 
 
 class _OfDay(Protocol):

@@ -25,7 +25,6 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import NotePath
-from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.upkeep import (
     archive_note,
     archive_sections,
@@ -37,7 +36,9 @@ from memsyncd.engine.edit import Decide, Edit, EditOutcome, Put, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S, Memory
 from memsyncd.engine.metadata import (
     Valuation,
+    find_stored_day,
     make_valuation,
+    make_worth_finder,
 )
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Conflict, NoteNotFound, TooLarge
@@ -49,7 +50,8 @@ from memsyncd.operations.upkeep.declare import (
     UpkeepPlan,
     Upkept,
 )
-from memsyncd.store.lookup import StoredNote, by_path, read_note_paths, stream_notes
+from memsyncd.store.lookup import read_note_paths
+from memsyncd.store.sections import OutlinedNote, read_outlines
 
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))
@@ -226,7 +228,7 @@ def plan_notes(
         refusal = find_protection(memory, config)
         return ("skip", refusal) if refusal else ("change", "named")
 
-    def list_whole(notes: Sequence[StoredNote], _: Collection[str]) -> Iterator[Memory]:
+    def list_whole(notes: Sequence[OutlinedNote], _: Collection[str]) -> Iterator[Memory]:
         for note in notes:
             if note.sections:
                 yield Memory(note.path, note.digest, note.sections, is_whole=True)
@@ -273,8 +275,16 @@ def preview(workspace: Workspace, planned: Planned) -> UpkeepPlan:
     return planned.describe(refused)
 
 
-def value_memory(memory: Memory, valuation: Valuation) -> float:
-    return round(valuation.compute(memory.head).value, 4)
+def make_memory_worth(valuation: Valuation) -> Callable[[Memory], float]:
+    """Return a function that computes the rounded worth of memories."""
+    find = make_worth_finder(valuation)
+
+    def find_worth(memory: Memory) -> float:
+        head = memory.head
+        stated = head.kind, head.priority, head.importance, head.updated, head.created
+        return round(find(head.anchor, *stated, find_stored_day(head)), 4)
+
+    return find_worth
 
 
 def find_protection(memory: Memory, config: Config) -> str:
@@ -291,7 +301,7 @@ def find_protection(memory: Memory, config: Config) -> str:
     return ""
 
 
-Select = Callable[[Sequence[StoredNote], Collection[str]], Iterator[Memory]]
+Select = Callable[[Sequence[OutlinedNote], Collection[str]], Iterator[Memory]]
 """Takes the memories to judge from notes; the second argument has the paths that were looked up."""
 
 
@@ -341,7 +351,7 @@ def make_plan(
 
 def _read_notes(
     workspace: Workspace, among: Collection[str] | None
-) -> Iterator[tuple[Collection[str], list[StoredNote]]]:
+) -> Iterator[tuple[Collection[str], list[OutlinedNote]]]:
     """Yield the notes by path, some at a time, with the paths that were looked up."""
     if among is None:
         with workspace.acquire(PLAN_LIMIT_S) as reader:
@@ -352,7 +362,7 @@ def _read_notes(
             _note_progress(workspace, "planning", at, len(paths))
             several = paths[at : at + NOTES_PER_READ]
             with workspace.acquire(PLAN_LIMIT_S) as reader:
-                notes = sorted(stream_notes(reader, among=several, filters=EVERYTHING), key=by_path)
+                notes = read_outlines(reader, several)
             yield several, notes
     finally:
         workspace.set_notice(PLAN_NOTICE, "")
@@ -380,12 +390,12 @@ def _list_changing(memory: Memory, act: Act) -> tuple[str, ...]:
 
 
 def _describe(memory: Memory, reason: str, valuation: Valuation) -> UpkeepItem:
-    head, worth = memory.head, value_memory(memory, valuation)
+    head, worth = memory.head, round(valuation.compute(memory.head).value, 4)
     return UpkeepItem(
         anchor=head.anchor,
         path=memory.path,
-        start_line=head.span.start,
-        end_line=memory.sections[-1].span.end,
+        start_line=head.start_line,
+        end_line=memory.sections[-1].end_line,
         heading=list(head.heading),
         worth=worth,
         decay=worth,

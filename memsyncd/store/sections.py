@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Collection, Iterable, Sequence
-from itertools import starmap
+from itertools import groupby, starmap
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -282,6 +283,59 @@ def encode_anchors(anchors: Iterable[str]) -> str:
     """Return anchors, as pairs of the note's path and the slugs, as a text for `json_each`."""
     parts = (anchor.rpartition("#") for anchor in anchors)
     return json.dumps([(path, slugs) for path, _, slugs in parts])
+
+
+# --- Outlines of notes ----------------------------------------------------------------------------
+
+_OUTLINES = (
+    f"SELECT f.path, f.digest, {ANCHOR}, s.heading, s.level, s.start_line, s.end_line, s.kind,"
+    " s.importance, s.priority, s.lifecycle, s.status, s.created, s.updated, s.expires,"
+    " coalesce(s.day, f.day), f.mtime_ns FROM json_each(?) v CROSS JOIN files f ON f.path = v.value"
+    " CROSS JOIN sections s ON s.file = f.id ORDER BY v.key, s.start_line"
+)
+
+
+class OutlinedSection(NamedTuple):
+    """A section with the values that decide whether it is archived. Reading all of its metadata
+    takes several times as long. `heading_json` has its headings as JSON.
+    """
+
+    anchor: str
+    heading_json: str
+    level: int
+    start_line: int
+    end_line: int
+    kind: str | None
+    importance: float | None
+    priority: str | None
+    lifecycle: str | None
+    status: str | None
+    created: str | None
+    updated: str | None
+    expires: str | None
+    day: str | None
+    mtime_ns: int
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        return decode_texts(self.heading_json)
+
+
+class OutlinedNote(NamedTuple):
+    """A note as indexed: its path, its digest and its sections by line."""
+
+    path: str
+    digest: str
+    sections: tuple[OutlinedSection, ...]
+
+
+def read_outlines(reader: Reader, paths: Iterable[str]) -> list[OutlinedNote]:
+    """Return the notes with these paths that have sections, by path."""
+    rows = reader.rows(_OUTLINES, (json.dumps(sorted(paths)),))
+    return [
+        OutlinedNote(path, digest, tuple(OutlinedSection._make(row[2:]) for row in of_note))
+        for (path, digest), of_note in groupby(rows, key=itemgetter(0, 1))
+    ]
 
 
 # --- Sections of hits -----------------------------------------------------------------------------

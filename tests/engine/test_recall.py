@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from memsyncd.config import Config
-from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.memories import list_named, read_memory
 from memsyncd.operations.recall.declare import RecallParams
 from memsyncd.operations.recall.run import recall, recall_from
-from memsyncd.store.lookup import stream_notes
-from memsyncd.store.sections import read_named_memories
+from memsyncd.store.lookup import read_note_paths
+from memsyncd.store.sections import read_named_memories, read_outlines
 from memsyncd.store.texts import NoteLines, read_lines
 
 OWN = ".memories/auth-server.md#auth-server/own"
@@ -134,7 +133,7 @@ def test_the_lines_of_memories_are_read_from_the_index_as_from_the_disk(bench: A
         bench.write(f".memories/note-{number}.md", "\n".join(lines))
     bench.rebuild()
     with bench.workspace.acquire(5.0) as reader:
-        notes = list(stream_notes(reader, filters=EVERYTHING))
+        notes = read_outlines(reader, read_note_paths(reader))
         anchors = [section.anchor for note in notes for section in note.sections]
         for _ in range(20):
             named = rng.sample(anchors, 12)

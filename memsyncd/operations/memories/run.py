@@ -42,7 +42,6 @@ from memsyncd.core.markdown.links import Mention
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import ARCHIVED, Meta
 from memsyncd.core.paths import NotePath
-from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.search.tasks import BLOCKED, FINISHED
 from memsyncd.core.upkeep import FORMER_STATUS, archive_note, restore_sections
 from memsyncd.engine.edit import EditOutcome, Put, check_digest, make_put
@@ -80,7 +79,7 @@ from memsyncd.operations.memories.selection import (
 from memsyncd.operations.plans import carry_out, find_protection
 from memsyncd.operations.topics.declare import NewRelation
 from memsyncd.store.links import StoredLinks
-from memsyncd.store.lookup import stream_notes
+from memsyncd.store.sections import read_outlines
 
 DONE: Final = "done"
 # The statuses with a meaning, which are written in lower case.
@@ -376,7 +375,7 @@ def _find_protected(
     workspace: Workspace, config: Config, selected: Mapping[str, Selected]
 ) -> set[str | None]:
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        notes = list(stream_notes(reader, among=selected, filters=EVERYTHING))
+        notes = read_outlines(reader, selected)
     return {
         memory.head.anchor for memory in list_memories(notes) if find_protection(memory, config)
     }

@@ -12,7 +12,6 @@ from memsyncd.core.editing.metadata import read_section_meta
 from memsyncd.core.markdown.links import Mention, make_key
 from memsyncd.core.markdown.sections import RawSection
 from memsyncd.core.model import ARCHIVED, Section
-from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.upkeep import archive_sections
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note
@@ -26,8 +25,7 @@ from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.operations.memories.declare import MemoryItem, SelectParams
 from memsyncd.operations.sections import Filters
 from memsyncd.store.links import StoredLinks
-from memsyncd.store.lookup import by_path, stream_notes
-from memsyncd.store.sections import read_digest
+from memsyncd.store.sections import read_digest, read_outlines
 
 NO_FILTERS = Filters()
 WAY_OUT: Final = "split the note"
@@ -62,8 +60,7 @@ def select_memories(
     filters = complete_filters(params.filters, config, now_s, count_accesses(workspace))
     passing = find_anchors(workspace, filters)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        stored = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
-        notes = sorted(stored, key=by_path)
+        notes = read_outlines(reader, find_paths(passing) or ())
     selected: dict[str, Selected] = {}
     for memory in list_memories(notes):
         if memory.head.anchor in passing:

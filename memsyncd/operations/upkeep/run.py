@@ -15,7 +15,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import ARCHIVED, Meta
-from memsyncd.core.search.filters import EVERYTHING, Filters
+from memsyncd.core.search.filters import Filters
 from memsyncd.core.upkeep import (
     find_promoted,
     make_promotion,
@@ -50,8 +50,8 @@ from memsyncd.operations.plans import (
     carry_out,
     find_protection,
     keep_up,
+    make_memory_worth,
     make_plan,
-    value_memory,
 )
 from memsyncd.operations.upkeep.declare import (
     ArchiveParams,
@@ -61,9 +61,15 @@ from memsyncd.operations.upkeep.declare import (
     PromoteParams,
     Upkept,
 )
-from memsyncd.store.lookup import StoredNote, by_path, find_limited, stream_notes
+from memsyncd.store.lookup import find_limited
 from memsyncd.store.pool import Reader
-from memsyncd.store.sections import StoredSection, read_levels
+from memsyncd.store.sections import (
+    OutlinedNote,
+    StoredSection,
+    read_levels,
+    read_outlines,
+    read_section,
+)
 
 NO_FILTERS = sections.Filters()
 
@@ -78,6 +84,7 @@ def plan_archive(
     below = params.below
     if below is None and not _is_selecting(params):
         below = config.memory.archive_below
+    find_worth = make_memory_worth(valuation)
 
     def judge(memory: Memory) -> Verdict | None:
         if selected is not None and memory.head.anchor not in selected:
@@ -87,8 +94,7 @@ def plan_archive(
             return "skip", refusal
         if below is None:
             return "change", "named"
-        worth = value_memory(memory, valuation)
-        return ("change", "worth") if worth < below else ("retain", "worth")
+        return ("change", "worth") if find_worth(memory) < below else ("retain", "worth")
 
     among = find_paths(params.anchors or selected)
     select, page = select_named(params.anchors), Page(params.offset, params.limit)
@@ -124,15 +130,16 @@ def plan_cleanup(
     """
     limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
 
+    find_worth = make_memory_worth(valuation)
+
     def judge(memory: Memory) -> Verdict | None:
         head = memory.head
         limit_s = limits_s.get(head.lifecycle or "")
-        worth = value_memory(memory, valuation)
         if is_expired(head.expires, valuation.now_s):
             reason = "expired"
         elif limit_s is not None and valuation.now_s - find_stored_moment_s(head) > limit_s:
             reason = head.lifecycle or ""
-        elif params.below is not None and worth < params.below:
+        elif params.below is not None and find_worth(memory) < params.below:
             reason = "worth"
         else:
             return None if limit_s is None and params.below is None else ("retain", "in time")
@@ -153,7 +160,7 @@ def _find_expiring(workspace: Workspace) -> set[str]:
 def select_named(anchors: Sequence[str]) -> Select:
     """Return a function that selects the named memories of notes, or every memory."""
 
-    def select(notes: Sequence[StoredNote], paths: Collection[str]) -> Iterator[Memory]:
+    def select(notes: Sequence[OutlinedNote], paths: Collection[str]) -> Iterator[Memory]:
         if not anchors:
             return list_memories(notes)
         looked_up = {*paths}
@@ -260,8 +267,7 @@ def _find_memories(workspace: Workspace, params: PromoteParams) -> Sequence[Memo
         filters = Filters(kinds=(TASK_SUMMARY,), tasks=(params.task or "",))
         passing = find_anchors(workspace, filters)
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        stored = stream_notes(reader, among=find_paths(passing), filters=EVERYTHING)
-        notes = sorted(stored, key=by_path)
+        notes = read_outlines(reader, find_paths(passing) or ())
     if params.anchor is not None:
         return [*list_named(notes, [params.anchor])]
     memories = [memory for memory in list_memories(notes) if memory.head.anchor in passing]
@@ -275,10 +281,18 @@ def _make_addition(workspace: Workspace, memory: Memory, tag: str) -> Addition:
     head, path = memory.head, memory.path
     text = read_memory(workspace, memory)
     if text is None:
-        hint = "try again once it is indexed"
-        raise NoteNotFound(f"{path} no longer has {head.anchor}", hint=hint)
-    heading = head.heading[-1] if head.heading else ""
-    return make_promotion(path, head.anchor, heading, text.split("\n"), _make_meta(head), tag)
+        raise _make_gone_error(path, head.anchor)
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        stored = read_section(reader, head.anchor)
+    if stored is None:
+        raise _make_gone_error(path, head.anchor)
+    heading, meta = head.heading[-1] if head.heading else "", _make_meta(stored[1])
+    return make_promotion(path, head.anchor, heading, text.split("\n"), meta, tag)
+
+
+def _make_gone_error(path: str, anchor: str) -> NoteNotFound:
+    hint = "try again once it is indexed"
+    return NoteNotFound(f"{path} no longer has {anchor}", hint=hint)
 
 
 def _make_meta(section: StoredSection) -> Meta:
