@@ -239,6 +239,13 @@ def pause_if_long() -> None:
         token.pause()
 
 
+def pause_or_end() -> None:
+    """As `pause_if_long`, for work between statements. Raises NotFresh if nobody waits for it."""
+    pause_if_long()
+    if is_cancelled():
+        raise make_timeout_error()
+
+
 # --- errors -------------------------------------------------------------------------------------
 
 

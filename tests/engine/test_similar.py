@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memsyncd.config import MemoryConfig
 from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.similar import find_nearly_same
-from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
+from memsyncd.errors import BadRequest, NoteNotFound, NotFresh
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.similar import run as similar
 from memsyncd.operations.similar.declare import (
@@ -23,6 +23,7 @@ from memsyncd.operations.similar.declare import (
     SimilarSections,
 )
 from memsyncd.operations.similar.run import find_duplicates, find_similar
+from memsyncd.store.connection import CancellationToken
 from tests.engine.concepts import ConceptVectors
 from tests.engine.conftest import SEARCH_POLICY, search_in
 
@@ -213,13 +214,37 @@ def test_vectors_find_copies_in_other_words(garage: Any) -> None:
     assert groups.semantic == "ready"
 
 
-def test_more_sections_than_can_be_compared_are_refused_with_a_way_out(
-    garage: Any, monkeypatch: pytest.MonkeyPatch
+def test_notes_are_compared_in_steps_that_tell_how_far_they_are_and_end_with_the_request(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(similar, "MAX_COMPARED", 3)
-    with pytest.raises(TooLarge, match="too many to compare") as refused:
-        plan(garage)
-    assert "--path" in refused.value.hint
+    bench.config = SEARCH_POLICY
+    for number in range(5):
+        bench.write(f".memories/{number}.md", f"# Note {number}\n\n{TEXT}\n")
+    bench.rebuild()
+    monkeypatch.setattr(similar, "NOTES_PER_READ", 2)
+    token, notices = CancellationToken(), []
+    set_notice = bench.workspace.set_notice
+
+    def note(code: str, text: str) -> None:
+        if code == similar.PLAN_NOTICE:
+            notices.append(text)
+        set_notice(code, text)
+        if text == "reading notes: 2 of 5":
+            # A save is indexed between two steps.
+            bench.write(".memories/4.md", "# Note 4\n\nIt is another text now.\n")
+            bench.sync()
+
+    monkeypatch.setattr(bench.workspace, "set_notice", note)
+    [group] = token.run(lambda: plan(bench)).groups
+    assert [section.path for section in group.sections] == [
+        f".memories/{number}.md" for number in range(4)
+    ]
+    assert notices == [*(f"reading notes: {n} of 5" for n in (0, 2, 4)), "comparing: 0 of 5", ""]
+    assert not bench.workspace.condition.notices
+    token.cancel()
+    with pytest.raises(NotFresh):
+        token.run(lambda: plan(bench))
+    assert not bench.workspace.condition.notices
 
 
 def test_two_thousand_sections_are_not_too_many(bench: Any) -> None:

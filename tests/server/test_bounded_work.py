@@ -55,7 +55,7 @@ GROWING: dict[str, str] = {
     "list by worth": "sorts all sections that pass the filters",
     "similar": MATCHES,
     "patterns": WALKS,
-    "duplicates": "compares all sections",
+    "duplicates": "compares all sections, some at a time",
     "access.stats": "sorts all sections that were recalled",
     "topic.list": "reads the sections of recalled topics until no other can be among the first",
     "task.ready": "judges up to 2,000 open sections of tasks",

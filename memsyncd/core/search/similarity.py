@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
@@ -52,37 +53,131 @@ def compute_similarity(features: Features, other: Features) -> float:
 MIN_FEATURES: Final = 12
 
 
-class NearCopies(NamedTuple):
-    """Two texts, by their positions, and their similarity."""
+class SimilarGroup(NamedTuple):
+    """Items by their positions; the similarity of each to another item of the group is at least
+    `similarity`.
+    """
 
-    first: int
-    second: int
+    members: tuple[int, ...]
     similarity: float
 
 
-def find_near_copies(texts: Sequence[Features], least: float) -> list[NearCopies]:
-    """Return all pairs of texts whose similarity is at least `least` (above 0), the most similar
-    first. Texts with fewer features than MIN_FEATURES are in no pair.
+# A feature finds so many texts, the first that have it: otherwise each copy of a template would be
+# compared with each.
+MAX_HOLDING: Final = 32
+# Texts are compared in several passes, so that the lists of the texts that have a feature never
+# take more memory than for so many texts.
+TEXTS_A_PASS: Final = 20_000
+# The places in which features are counted: a byte each.
+_N_COUNTERS: Final = 1 << 22
+_MOST_COUNTED: Final = 255
+# So many texts are compared between two calls of `note_progress`.
+TEXTS_A_STEP: Final = 200
 
-    Two such texts have at least one feature in common among the `_count_prefix` rarest of each, so
-    only texts that share a rare feature are compared (Bayardo, R. J., Ma, Y. and Srikant, R.
-    (2007): Scaling up all pairs similarity search).
+
+class CopyFinder:
+    """Finds groups of texts whose similarity is at least `least` (above 0). Each text of a group is
+    so similar to another one of it. Texts with fewer features than MIN_FEATURES are in no group.
+
+    Of a text it keeps 4 bytes for each feature. Two similar texts have at least one feature in
+    common among the `_count_prefix` rarest of each, so only texts that share a rare feature are
+    compared (Bayardo, R. J., Ma, Y. and Srikant, R. (2007): Scaling up all pairs similarity
+    search).
     """
-    counts = Counter(feature for text in texts for feature in text)
-    holding: dict[tuple[str, ...], list[int]] = {}
-    copies: list[NearCopies] = []
-    for at, text in enumerate(texts):
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+        self._texts: list[array[int]] = []
+        self._counters = bytearray(_N_COUNTERS)
+        self._parents: list[int] = []
+        self._lowest: dict[int, float] = {}
+
+    def add(self, features: Features) -> None:
+        """Add a text. Texts are named by their positions."""
+        numbers = array("I", {hash(feature) & 0xFFFFFFFF for feature in features})
+        counters = self._counters
+        for number in numbers:
+            place = number % _N_COUNTERS
+            if counters[place] < _MOST_COUNTED:
+                counters[place] += 1
+        self._parents.append(len(self._texts))
+        self._texts.append(numbers)
+
+    def compare(self, first: int, second: int) -> float:
+        """Return the similarity of two texts, as `compute_similarity`."""
+        return _compare(frozenset(self._texts[first]), self._texts[second])
+
+    def join(self, first: int, second: int, similarity: float) -> None:
+        """Put two texts and their groups into one group."""
+        group, other = self._find_group(first), self._find_group(second)
+        lowest = min(self._lowest.get(each, 1.0) for each in (group, other))
+        self._lowest.pop(other, None)
+        self._parents[other] = group
+        self._lowest[group] = min(lowest, similarity)
+
+    def find(self, note_progress: Callable[[int], None]) -> None:
+        """Compare all texts, and join near copies. `note_progress` is called again and again, with
+        the number of compared texts.
+        """
+        probes = [self._choose_probes(text) for text in self._texts]
+        n_passes = 1 + len(probes) // TEXTS_A_PASS
+        for part in range(n_passes):
+            holding: dict[int, list[int]] = {}
+            for at, numbers in enumerate(probes):
+                if at % TEXTS_A_STEP == 0:
+                    note_progress((part * len(probes) + at) // n_passes)
+                own = [number for number in numbers if number % n_passes == part]
+                self._compare_all(at, own, holding)
+
+    def _compare_all(self, at: int, numbers: Sequence[int], holding: dict[int, list[int]]) -> None:
+        """Compare a text with the earlier texts that have one of these features."""
+        features = frozenset(self._texts[at])
+        compared: set[int] = set()
+        for number in numbers:
+            others = holding.setdefault(number, [])
+            for other in others:
+                if other not in compared:
+                    compared.add(other)
+                    similarity = _compare(features, self._texts[other], self._least)
+                    if similarity >= self._least:
+                        self.join(other, at, similarity)
+            if len(others) < MAX_HOLDING:
+                others.append(at)
+
+    def list_groups(self) -> list[SimilarGroup]:
+        """Return the groups, the largest first."""
+        members: dict[int, list[int]] = {}
+        for at in range(len(self._parents)):
+            group = self._find_group(at)
+            if group in self._lowest:
+                members.setdefault(group, []).append(at)
+        groups = [SimilarGroup(tuple(own), self._lowest[at]) for at, own in members.items()]
+        return sorted(groups, key=lambda group: (-len(group.members), group.members))
+
+    def _find_group(self, at: int) -> int:
+        parents = self._parents
+        while parents[at] != at:
+            parents[at] = parents[parents[at]]
+            at = parents[at]
+        return at
+
+    def _choose_probes(self, text: array[int]) -> array[int]:
+        """Return the rarest features of a text, the rarest first, without features that no other
+        text has.
+        """
         if len(text) < MIN_FEATURES:
-            continue
-        rarest = sorted(text, key=lambda feature: (counts[feature], feature))
-        prefix = rarest[: _count_prefix(len(text), least)]
-        for other in sorted({number for feature in prefix for number in holding.get(feature, ())}):
-            similarity = compute_similarity(text, texts[other])
-            if similarity >= least:
-                copies.append(NearCopies(other, at, similarity))
-        for feature in prefix:
-            holding.setdefault(feature, []).append(at)
-    return sorted(copies, key=lambda pair: (-pair.similarity, pair.first, pair.second))
+            return array("I")
+        counters = self._counters
+        ordered = sorted((counters[number % _N_COUNTERS], number) for number in text)
+        prefix = ordered[: _count_prefix(len(text), self._least)]
+        return array("I", [number for n, number in prefix if n > 1])
+
+
+def _compare(features: frozenset[int], other: array[int], least: float = 0.0) -> float:
+    n_all = len(features) + len(other)
+    if not n_all or 2 * min(len(features), len(other)) < least * n_all:
+        return 0.0
+    return 2 * len(features.intersection(other)) / n_all
 
 
 def _count_prefix(n_features: int, least: float) -> int:
@@ -117,15 +212,6 @@ def make_similar_query(text: str) -> str:
     return " ".join(_limit(words[:QUERY_WORDS]))
 
 
-class SimilarGroup(NamedTuple):
-    """Items by their positions; the similarity of each to another item of the group is at least
-    `similarity`.
-    """
-
-    members: tuple[int, ...]
-    similarity: float
-
-
 def group_similar(
     items: Sequence[tuple[str, Features]],
     min_similarity: float,
@@ -134,7 +220,7 @@ def group_similar(
     """Group items of different owners (`items`: owner and features) whose similarity is at least
     `min_similarity`; items that are similar to a third one are in one group.
 
-    Unlike `find_near_copies` it may miss a pair, takes texts of any length, and counts only pairs
+    Unlike `CopyFinder` it may miss a pair, takes texts of any length, and counts only pairs
     of different owners. An item is compared with the items that share most of its rarest features;
     texts that are nearly the same do. So the work grows with the number of items, and not with the
     number of pairs, even if `min_similarity` is very low.

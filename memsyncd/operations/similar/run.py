@@ -4,15 +4,15 @@ With vectors, similar sections are found by the cosines of their chunks. Without
 by the longest words of the text selects candidates, and the words of each are compared with the
 text; a field is also compared value by value.
 
-Near copies are found by their words: all sections are compared with each other. With vectors, they
-are also found by their cosines, if they have some words in common, because the cosine of copies
-depends on the model.
+Near copies are found by their words: sections that share rare words are compared. With vectors,
+they are also found by their cosines, if they have some words in common, because the cosine of
+copies depends on the model.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -25,11 +25,10 @@ from memsyncd.core.search.filters import Filters as StoreFilters
 from memsyncd.core.search.filters import fold_value, split_list
 from memsyncd.core.search.similarity import (
     MIN_FEATURES,
-    Features,
+    CopyFinder,
+    SimilarGroup,
     compute_similarity,
     find_features,
-    find_near_copies,
-    group_pairs,
     make_similar_query,
 )
 from memsyncd.engine.browse import find_spelling, find_stored_section
@@ -41,7 +40,7 @@ from memsyncd.engine.redaction import (
 from memsyncd.engine.search import search
 from memsyncd.engine.similar import compare_sections, describe_similar, read_section_texts
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, NoteNotFound, TooLarge
+from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call, read_saved
 from memsyncd.operations.search.declare import SearchParams, list_anchors
 from memsyncd.operations.sections import Filters
@@ -57,14 +56,15 @@ from memsyncd.operations.similar.declare import (
     SimilarTopic,
 )
 from memsyncd.semantic import Cosines
-from memsyncd.store.lookup import by_path, count_sections, read_topics, stream_notes
+from memsyncd.store.connection import pause_or_end
+from memsyncd.store.lookup import PageOrder, by_path, find_page, read_topics, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_rows, list_allowed
 from memsyncd.store.sections import (
-    StoredSection,
     read_anchors_of,
     read_chunks_of,
     read_digest,
+    read_outlines,
     read_sections,
 )
 from memsyncd.store.texts import read_note_text
@@ -344,87 +344,105 @@ def _find_by_words(
 
 # --- near copies ----------------------------------------------------------------------------------
 
-# The comparison of more sections would hold up other requests too long.
-MAX_COMPARED = 20_000
 # Vectors find a copy in other words if its cosine and its share of words in common are so high.
 LEAST_COSINE, LEAST_SHARED = 0.9, 0.3
 MAX_PAIRS = 2_000
-# The time limit for reading the sections; 14,000 sections take a fifth of a second.
+# The time limit of one read of the index, and the number of notes of which it reads the sections.
 COPIES_LIMIT_S = 10.0
+NOTES_PER_READ = 50
 HOW_TO_MERGE = (
     "read the sections of a group, add to the first what only the others say, then take the others"
     " out of searches with: memsyncd archive ANCHOR …"
 )
-_Pair = tuple[int, int]
-
-
-class _Compared(NamedTuple):
-    """A section that is compared with all others, and the digest of its file."""
-
-    path: str
-    digest: str
-    section: StoredSection
-    text: str
+PLAN_NOTICE = "plan"
 
 
 def find_duplicates(
     workspace: Workspace, params: DuplicatesParams, config: Config, options: RunOptions
 ) -> Duplicates:
-    """Return groups of sections that are near copies.
+    """Return groups of sections that are near copies. Some notes are read at a time, so that saves
+    and other reads go on meanwhile.
 
-    Raises BadRequest for a filter that cannot be read, TooLarge, and the errors of
-    `Workspace.acquire`.
+    Raises BadRequest for a filter that cannot be read, NotFresh when the client leaves, and the
+    errors of `Workspace.acquire`.
     """
     state: SemanticState = "off"
     # To compare all vectors may take longer than a reader may be held.
     near_chunks = (
         workspace.vectors.pairs(LEAST_COSINE, MAX_PAIRS) if uses_vectors(workspace) else None
     )
-    with workspace.acquire(COPIES_LIMIT_S) as reader:
-        filters = complete_filters(params.filters, config, options.now_s)
-        sections = [*_read_compared(reader, filters)]
-        show = redact if must_redact(reader, config) else str
-        cosine_pairs = _find_near_pairs(reader, near_chunks, sections)
-    # To compare the words may take longer than a reader may be held.
-    features = [find_features(section.text) for section in sections]
-    copies = find_near_copies(features, params.min_similarity)
-    shared = {(pair.first, pair.second): pair.similarity for pair in copies}
+    filters = complete_filters(params.filters, config, options.now_s)
+    finder = CopyFinder(params.min_similarity)
+    try:
+        sections = _collect_sections(workspace, filters, finder)
+        finder.find(partial(_note_progress, workspace, "comparing", len(sections)))
+    finally:
+        workspace.set_notice(PLAN_NOTICE, "")
     cosines: dict[_Pair, float] = {}
-    if cosine_pairs is not None:
-        state = "ready" if workspace.vectors.status().state == "ready" else "partial"
-        for pair, cosine in cosine_pairs.items():
-            similarity = compute_similarity(features[pair[0]], features[pair[1]])
-            if pair in shared or similarity >= LEAST_SHARED:
-                cosines[pair] = cosine
-                shared[pair] = similarity
-    groups = group_pairs(shared)
+    with workspace.acquire(COPIES_LIMIT_S) as reader:
+        show = redact if must_redact(reader, config) else str
+        near_pairs = _find_near_pairs(reader, near_chunks, sections)
+        if near_pairs is not None:
+            state = "ready" if workspace.vectors.status().state == "ready" else "partial"
+            for pair, cosine in near_pairs.items():
+                similarity = finder.compare(*pair)
+                if similarity >= min(LEAST_SHARED, params.min_similarity):
+                    cosines[pair] = cosine
+                    finder.join(*pair, similarity)
+        groups = finder.list_groups()
+        described = [
+            _describe_group(reader, group, sections, finder, cosines, show)
+            for group in groups[: params.limit]
+        ]
     return Duplicates(
         workspace=workspace.id,
-        groups=[
-            _describe_group(group, sections, features, shared, cosines, show)
-            for group in groups[: params.limit]
-        ],
+        groups=described,
         n_groups=len(groups),
         how_to_merge=HOW_TO_MERGE,
         semantic=state,
-        semantic_pending=workspace.vectors.status().pending if cosine_pairs is not None else 0,
+        semantic_pending=workspace.vectors.status().pending if near_pairs is not None else 0,
     )
 
 
-def _read_compared(reader: Reader, filters: StoreFilters) -> Iterator[_Compared]:
-    n_sections = count_sections(reader, filters, (), most=0).n_sections
-    if n_sections > MAX_COMPARED:
-        raise TooLarge(
-            f"{n_sections} sections are too many to compare",
-            hint=f"name a folder with --path, so that there are at most {MAX_COMPARED}",
-        )
-    for note in sorted(stream_notes(reader, filters=filters), key=by_path):
-        lines = read_note_text(reader, note.path).split("\n")
-        n_front_lines = count_front_lines(note.path, lines)
-        for section in note.sections:
-            first = max(section.span.start - 1, n_front_lines)
-            text = "\n".join(lines[first : section.span.end])
-            yield _Compared(note.path, note.digest, section, text)
+_Pair = tuple[int, int]
+
+
+class _Compared(NamedTuple):
+    """A section that is compared with all others, and the number of characters of its text."""
+
+    anchor: str
+    n_characters: int
+
+
+def _collect_sections(
+    workspace: Workspace, filters: StoreFilters, finder: CopyFinder
+) -> list[_Compared]:
+    """Add the texts of the sections that pass the filters, by path and line."""
+    with workspace.acquire(COPIES_LIMIT_S) as reader:
+        paths = [path for path, _ in find_page(reader, filters, PageOrder(), path=None, limit=-1)]
+    sections: list[_Compared] = []
+    for at in range(0, len(paths), NOTES_PER_READ):
+        _note_progress(workspace, "reading notes", len(paths), at)
+        several = paths[at : at + NOTES_PER_READ]
+        with workspace.acquire(COPIES_LIMIT_S) as reader:
+            for note in sorted(stream_notes(reader, filters=filters, among=several), key=by_path):
+                lines = read_note_text(reader, note.path).split("\n")
+                n_front_lines = count_front_lines(note.path, lines)
+                for section in note.sections:
+                    first = max(section.span.start - 1, n_front_lines)
+                    text = "\n".join(lines[first : section.span.end])
+                    sections.append(_Compared(section.anchor, len(text)))
+                    finder.add(find_features(text))
+    return sections
+
+
+def _note_progress(workspace: Workspace, word: str, n_all: int, n_done: int) -> None:
+    """Let `status` tell how far the comparison is, and let other reads go first. Raises NotFresh
+    when the client has left.
+    """
+    pause_or_end()
+    if n_all > NOTES_PER_READ:
+        workspace.set_notice(PLAN_NOTICE, f"{word}: {n_done:,} of {n_all:,}")
 
 
 def _find_near_pairs(
@@ -438,7 +456,7 @@ def _find_near_pairs(
     if pairs is None:
         return None
     anchors = read_anchors_of(reader, {chunk for pair in pairs for chunk in pair[:2]})
-    places = {compared.section.anchor: at for at, compared in enumerate(sections)}
+    places = {compared.anchor: at for at, compared in enumerate(sections)}
     near_pairs: dict[_Pair, float] = {}
     for first_chunk, second_chunk, cosine in pairs:
         first, second = (
@@ -451,32 +469,39 @@ def _find_near_pairs(
 
 
 def _describe_group(
-    group: Sequence[int],
+    reader: Reader,
+    group: SimilarGroup,
     sections: Sequence[_Compared],
-    features: Sequence[Features],
-    shared: Mapping[_Pair, float],
+    finder: CopyFinder,
     cosines: Mapping[_Pair, float],
     show: Callable[[str], str],
 ) -> DuplicateGroup:
-    ordered = sorted(group, key=lambda at: (-len(sections[at].text), sections[at].section.anchor))
-    within = {*group}
-    group_cosines = [cosine for pair, cosine in cosines.items() if within.issuperset(pair)]
-    return DuplicateGroup(
-        sections=[
-            Copy(
-                anchor=sections[at].section.anchor,
-                path=sections[at].path,
-                start_line=sections[at].section.span.start,
-                end_line=sections[at].section.span.end,
-                heading=[*map(show, sections[at].section.heading)],
-                digest=sections[at].digest,
-                similarity=round(compute_similarity(features[ordered[0]], features[at]), 3),
+    """Describe the sections of a group that are still there."""
+    compared = {at: sections[at] for at in group.members}
+    ordered = sorted(compared, key=lambda at: (-compared[at].n_characters, compared[at].anchor))
+    within = compared.keys()
+    group_cosines = [cosine for pair, cosine in cosines.items() if within >= {*pair}]
+    paths = {section.anchor.rpartition("#")[0] for section in compared.values()}
+    notes = read_outlines(reader, paths)
+    stored = {section.anchor: (note, section) for note in notes for section in note.sections}
+    copies = []
+    for at in ordered:
+        if compared[at].anchor in stored:
+            note, section = stored[compared[at].anchor]
+            copies.append(
+                Copy(
+                    anchor=section.anchor,
+                    path=note.path,
+                    start_line=section.start_line,
+                    end_line=section.end_line,
+                    heading=[*map(show, section.heading)],
+                    digest=note.digest,
+                    similarity=round(finder.compare(ordered[0], at), 3),
+                )
             )
-            for at in ordered
-        ],
-        similarity=round(
-            min(share for pair, share in shared.items() if within.issuperset(pair)), 3
-        ),
+    return DuplicateGroup(
+        sections=copies,
+        similarity=round(group.similarity, 3),
         cosine=round(min(1.0, *group_cosines), 3) if group_cosines else None,
     )
 

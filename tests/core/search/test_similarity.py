@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.search import similarity as similarity_module
 from memsyncd.core.search.query import parse_query
 from memsyncd.core.search.similarity import (
     MIN_FEATURES,
+    CopyFinder,
     Features,
     compute_similarity,
     find_features,
-    find_near_copies,
     group_pairs,
     group_similar,
     make_similar_query,
@@ -108,18 +109,46 @@ WORD_SETS = st.lists(
 )
 
 
-@given(texts=WORD_SETS, least=st.floats(0.05, 1.0))
-def test_near_copies_are_all_pairs_that_are_as_similar(texts: list[Features], least: float) -> None:
-    expected = {
-        (first, other)
+@given(texts=WORD_SETS, least=st.floats(0.05, 1.0), texts_a_pass=st.sampled_from([2, 100]))
+def test_groups_of_near_copies_are_what_all_similar_pairs_connect(
+    texts: list[Features], least: float, texts_a_pass: int
+) -> None:
+    similar = {
+        (first, other): similarity
         for first, other in combinations(range(len(texts)), 2)
         if min(len(texts[first]), len(texts[other])) >= MIN_FEATURES
-        and compute_similarity(texts[first], texts[other]) >= least
+        and (similarity := compute_similarity(texts[first], texts[other])) >= least
     }
-    copies = find_near_copies(texts, least)
-    assert {(pair.first, pair.second) for pair in copies} == expected
-    similarities = [pair.similarity for pair in copies]
-    assert similarities == sorted(similarities, reverse=True)
+    finder = CopyFinder(least)
+    for text in texts:
+        finder.add(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(similarity_module, "TEXTS_A_PASS", texts_a_pass)
+        finder.find(lambda _: None)
+    groups = finder.list_groups()
+    assert [[*group.members] for group in groups] == group_pairs(similar)
+    for group in groups:
+        within = {*group.members}
+        pairs = [value for pair, value in similar.items() if within.issuperset(pair)]
+        assert group.similarity == min(pairs)
+
+
+def test_many_copies_of_a_template_are_one_group_without_comparing_each_with_each() -> None:
+    finder = CopyFinder(0.7)
+    for number in range(1_000):
+        finder.add(find_features(f"{POOL} It was seen on host{number} in rack{number % 7}."))
+    with pytest.MonkeyPatch.context() as patch:
+        compared: list[int] = []
+        compare_texts = similarity_module._compare
+        patch.setattr(
+            similarity_module,
+            "_compare",
+            lambda *texts: (compared.append(1), compare_texts(*texts))[1],
+        )
+        finder.find(lambda _: None)
+    [group] = finder.list_groups()
+    assert group.members == tuple(range(1_000))
+    assert len(compared) < 1_000 * 4 * similarity_module.MAX_HOLDING
 
 
 @given(pairs=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=15))
