@@ -9,6 +9,8 @@ const DARK = matchMedia("(prefers-color-scheme: dark)");
 const LIMIT = 10000;
 /** Links of one answer; the picture of a large vault grows answer by answer. */
 const PAGE = 2000;
+/** Links of the first answer, which is shown while the others are read. */
+const FIRST_PAGE = 300;
 const LISTED = 200;
 /** Notes without links that are added to the picture. */
 const MOST_ORPHANS = 3000;
@@ -90,7 +92,7 @@ export class GraphView extends View {
     let links = [];
     let nLinks = 0;
     do {
-      const found = await this.ask("links", { limit: PAGE, offset: links.length, ...(path ? { path, depth: 2 } : {}) }, signal);
+      const found = await this.ask("links", { limit: links.length ? PAGE : FIRST_PAGE, offset: links.length, ...(path ? { path, depth: 2 } : {}) }, signal);
       links = links.concat(found.links);
       nLinks = found.n_links;
       if (!found.links.length) break;
