@@ -848,6 +848,8 @@ class Got(SectionMeta):
     n_links: int
     # The number of links to the section or note.
     n_backlinks: int
+    # The newest memory of the chain, if the section was replaced.
+    superseded_by: str | None
 
 
 class Rendered(TypedDict):
@@ -998,6 +1000,9 @@ class LinkInfo(TypedDict):
     # The place to which a link leads whose name begins with the name of another workspace and a
     # colon: `[[acme:solutions]]`. It does not dangle.
     elsewhere: LinkedElsewhere | None
+    # The newest memory of the chain, if the link leads to a memory that was replaced; null for the
+    # link that replaces it.
+    superseded_by: str | None
     # True for a link that leads out of the workspace.
     is_outside: bool
 

@@ -130,6 +130,16 @@ def find_contradictions(reader: Reader, anchors: Iterable[str]) -> dict[str, Con
     return contradictions
 
 
+def find_newest(reader: Reader, anchors: Iterable[str]) -> dict[str, str]:
+    """Return the newest memory of the chain for each of the sections that another supersedes."""
+    standings = find_contradictions(reader, [anchor for anchor in anchors if "#" in anchor])
+    return {
+        anchor: standing.superseded_by[0]
+        for anchor, standing in standings.items()
+        if standing.superseded_by
+    }
+
+
 def _find_day(reader: Reader, anchor: str) -> str:
     """Return the day on which a section was written."""
     stored = read_section(reader, anchor)

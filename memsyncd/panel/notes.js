@@ -300,6 +300,7 @@ export class NotesView extends View {
       const found = known.get(target) ?? known.get(notePath(target));
       if (found?.to) {
         link.setAttribute("href", this.noteHref(notePath(found.to)));
+        if (found.superseded_by) link.after(" ", h("a", { class: "badge", href: this.noteHref(notePath(found.superseded_by)) }, `superseded by ${nameAnchor(found.superseded_by)}`));
       } else {
         link.removeAttribute("href");
         link.classList.add("dangling");

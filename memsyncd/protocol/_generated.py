@@ -692,6 +692,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'n_lines': 'The number of lines of the whole note.',
         'n_links': 'The number of links from the section or note, as `links` lists them; 0 for the file of a worktree.',
         'n_backlinks': 'The number of links to the section or note.',
+        'superseded_by': 'The newest memory of the chain, if the section was replaced.',
     },
     'RenderParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -936,6 +937,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'depth': 'Steps from the note or section; 0 in a list of all links.',
         'similar': 'The note with the most similar name, if the link leads to no note.',
         'elsewhere': 'The place to which a link leads whose name begins with the name of another workspace and a colon: `[[acme:solutions]]`. It does not dangle.',
+        'superseded_by': 'The newest memory of the chain, if the link leads to a memory that was replaced; null for the link that replaces it.',
         'is_outside': 'True for a link that leads out of the workspace.',
     },
     'Links': {

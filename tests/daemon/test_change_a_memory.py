@@ -311,7 +311,15 @@ def test_a_memory_is_replaced_and_the_newest_of_the_chain_is_found(
     with pytest.raises(EditRefused, match="is superseded already") as refusal:
         memory.replace(first["anchor"], "No.")
     assert third["anchor"] in refusal.value.hint
-    for done in (third, second):
+    # A link to a superseded memory names the newest, and so does the memory when it is read.
+    [own] = memory.links(second["anchor"], relation="supersedes", direction="out")["links"]
+    assert (own["to"], own["superseded_by"]) == (first["anchor"], None)
+    citing = memory.add(f"As [[{own['target']}#{own['heading']}]] says.", note="others")
+    [cited] = memory.links(citing["anchor"], direction="out")["links"]
+    assert (cited["to"], cited["superseded_by"]) == (first["anchor"], third["anchor"])
+    newest = [memory.get(each["anchor"])["superseded_by"] for each in (first, second, third)]
+    assert newest == [third["anchor"], third["anchor"], None]
+    for done in (citing, third, second):
         memory.undo(change_set=done["change_set"])
     assert note.read_bytes() == before
     # A heading that is no beginning of the text stays; links lead to the memory that they named.

@@ -90,6 +90,9 @@ class LinkInfo(Result, frozen=True, kw_only=True):
     elsewhere: LinkedElsewhere | None = None
     """The place to which a link leads whose name begins with the name of another workspace and a
     colon: `[[acme:solutions]]`. It does not dangle."""
+    superseded_by: str | None = None
+    """The newest memory of the chain, if the link leads to a memory that was replaced; null for the
+    link that replaces it."""
     is_outside: bool = False
     """True for a link that leads out of the workspace."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import parse_note_path
 from memsyncd.engine.browse import LINKS_LIMIT_S, find_stored_section
 from memsyncd.engine.elsewhere import Elsewhere, find_elsewhere, may_lead_elsewhere
+from memsyncd.engine.relations import SUPERSEDES, find_newest
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call, read_saved
@@ -63,13 +64,17 @@ def find_links(
             n_edges = links.count(is_dangling=params.dangling)
             edges = links.stream(is_dangling=params.dangling, offset=params.offset)
             page = list(islice(edges, params.limit))
+        page = list(page)
+        newest = find_newest(reader, {edge.to for edge in page if edge.to is not None})
         infos = []
         for edge in page:
             # A search for a similar name takes milliseconds. No time limit of SQLite ends it.
             if is_cancelled():
                 raise make_timeout_error()
             infos.append(
-                _make_link_info(workspace, edge, links.names, is_masking=config.guard.is_masking)
+                _make_link_info(
+                    workspace, edge, links.names, newest, is_masking=config.guard.is_masking
+                )
             )
     return infos, n_edges
 
@@ -120,7 +125,12 @@ def _describe_elsewhere(elsewhere: Elsewhere | None) -> LinkedElsewhere | None:
 
 
 def _make_link_info(
-    workspace: Workspace, edge: Edge, names: NoteNames, *, is_masking: bool
+    workspace: Workspace,
+    edge: Edge,
+    names: NoteNames,
+    newest: Mapping[str, str],
+    *,
+    is_masking: bool,
 ) -> LinkInfo:
     # Late, because few requests ask for links.
     from memsyncd.core.markdown.linkgraph import note_of
@@ -141,6 +151,7 @@ def _make_link_info(
         depth=edge.depth,
         similar=None if is_own or elsewhere else names.find_similar(edge.target),
         elsewhere=_describe_elsewhere(elsewhere),
+        superseded_by=None if edge.relation == SUPERSEDES else newest.get(edge.to or ""),
         is_outside=is_outside,
     )
 

@@ -74,7 +74,9 @@ def _render_link(link: dict[str, Any], workspace: str, console: Console) -> str:
     words = " ".join(filter(None, (link["relation"], "embeds" if link["kind"] == "embed" else "")))
     relation = f"{paint('cyan', words)} " if words else ""
     if link["to"] is not None:
-        return f"{place}{more}  {relation}→ {render_path(link['to'], root, console.cwd)}"
+        to, newest = render_path(link["to"], root, console.cwd), link.get("superseded_by")
+        newer = f"  superseded by {render_path(newest, root, console.cwd)}" if newest else ""
+        return f"{place}{more}  {relation}→ {to}{paint('yellow', newer)}"
     if elsewhere := link.get("elsewhere"):
         there = clean_line(console.roots.get(elsewhere["workspace"], ""))
         to = render_path(elsewhere["to"], there, console.cwd)

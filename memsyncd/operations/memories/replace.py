@@ -33,7 +33,7 @@ from memsyncd.engine.additions import choose_note, place_added
 from memsyncd.engine.edit import Decide, Edit, Put, check_digest, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S
 from memsyncd.engine.places import NamedPlace, find_named_place, name_target
-from memsyncd.engine.relations import SUPERSEDES, find_contradictions
+from memsyncd.engine.relations import SUPERSEDES, find_newest
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 from memsyncd.files.read import read_text_file
@@ -105,9 +105,8 @@ def _find_former(workspace: Workspace, name: str) -> tuple[NamedPlace, str, str 
         if place.anchor is None or place.anchor.endswith("#"):
             hint = "name a section of it; the memory tool replaces the text of a note"
             raise BadRequest(f"{place.path} is a whole note", hint=hint)
-        standing = find_contradictions(reader, [place.anchor]).get(place.anchor)
-        if standing is not None and standing.superseded_by:
-            newest = standing.superseded_by[0]
+        newest = find_newest(reader, [place.anchor]).get(place.anchor)
+        if newest is not None:
             message = f"{place.anchor} is superseded already"
             raise EditRefused(message, hint=f"replace the newest: {newest}")
         digest = read_digest(reader, place.path) if place.is_by_lines else None

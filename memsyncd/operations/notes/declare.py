@@ -252,6 +252,8 @@ class Got(SectionMeta, frozen=True, kw_only=True):
     worktree."""
     n_backlinks: int
     """The number of links to the section or note."""
+    superseded_by: str | None = None
+    """The newest memory of the chain, if the section was replaced."""
 
 
 class RenderParams(WorkspaceParams, frozen=True, kw_only=True):

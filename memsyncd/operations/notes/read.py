@@ -33,6 +33,7 @@ from memsyncd.engine.metadata import (
 )
 from memsyncd.engine.plan import RunOptions, add_accesses, complete_filters
 from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.relations import find_newest
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge, make_reply_error
 from memsyncd.files.read import ReadFile, read_note_file
@@ -181,7 +182,7 @@ def read_place(
     Raises BadRequest, PathRefused, NoteNotFound, and the errors of `Workspace.acquire`.
     """
     _check_place(params)
-    path, section, digest, counts = _find_place(workspace, params)
+    path, section, digest, counts, newest = _find_place(workspace, params)
     if digest is None and not workspace.scope.is_note(path.text):
         more = "; to index more: memsyncd add . --include GLOB"
         is_other = path.name.lower().endswith(NOTE_SUFFIXES)
@@ -209,6 +210,7 @@ def read_place(
         n_lines=max(1, len(lines)),
         n_links=counts[0],
         n_backlinks=counts[1],
+        superseded_by=newest if named else None,
     )
     return got, file.record.digest == digest
 
@@ -225,9 +227,9 @@ def _check_place(params: GetParams) -> None:
 
 def _find_place(
     workspace: Workspace, params: GetParams
-) -> tuple[NotePath, StoredSection | None, str | None, tuple[int, int]]:
-    """Look up the note, the section, the note's digest as indexed and the numbers of links, in one
-    generation.
+) -> tuple[NotePath, StoredSection | None, str | None, tuple[int, int], str | None]:
+    """Look up the note, the section, the note's digest as indexed, the numbers of links, and the
+    memory that supersedes the section, in one generation.
     """
     with workspace.acquire(READ_LIMIT_S) as reader:
         section = None
@@ -243,7 +245,8 @@ def _find_place(
             within = (each for each in sections if each.span.start <= line <= each.span.end)
             section = next(within, None)
         counts = _count_links(reader, path.text, params.anchor)
-    return path, section, digest, counts
+        newest = find_newest(reader, [section.anchor] if section is not None else [])
+    return path, section, digest, counts, next(iter(newest.values()), None)
 
 
 def _read_file(workspace: Workspace, path: NotePath, now_ns: int) -> ReadFile:

@@ -204,6 +204,8 @@ def _show_note(answer: dict[str, Any], _args: Args, console: Console) -> None:
     terminal = console.terminal
     if terminal.is_out_terminal and terminal.is_err_terminal:
         terminal.report(_render_title(clean_values(answer), console))
+    if answer.get("superseded_by"):
+        terminal.report(f"superseded by {clean_line(answer['superseded_by'])}")
     terminal.print(clean(answer["text"]).removesuffix("\n"), hang=0)
 
 

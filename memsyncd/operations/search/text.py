@@ -102,6 +102,8 @@ def render_note(got: Got, find_warning: FindWarning) -> str:
     end_line = got.end_line if text == got.text else got.start_line + text.count("\n")
     heading = f"{got.path}:{got.start_line}-{end_line} of {got.n_lines} lines"
     lines = [heading]
+    if got.superseded_by is not None:
+        lines.append(f"superseded by {got.superseded_by}")
     warning = find_warning(text)
     if warning:
         lines.append(mark_warning(warning, "the note below"))

@@ -39,7 +39,7 @@ def make_links() -> Command:
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             ALL,
             PATHS,
-            make_format(("source", "lines", "relation", "kind", "to", "target", "heading", "depth", "similar", "elsewhere", "is_outside")),
+            make_format(("source", "lines", "relation", "kind", "to", "target", "heading", "depth", "similar", "elsewhere", "superseded_by", "is_outside")),
             JSON,
         ),
         examples=("memsyncd links .memories/redis.md", "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3", "memsyncd links --dangling", "memsyncd links .memories/redis.md --depth 2 --draw dot | dot -Tsvg > redis.svg"),
