@@ -293,6 +293,11 @@ def test_no_secret_of_a_commit_is_pushed_whoever_made_it(
             desk.now()
         git(desk.memories, "reset", "-q", "--hard", before)
         desk.now()
+    # A tag does not go with a push.
+    git(desk.memories, "config", "push.followTags", "true")
+    git(desk.memories, "tag", "-a", "-m", SECRET, "secret")
+    desk.remember("After the tag.")
+    desk.now()
     # A secret that the remote has already keeps nobody from merging its note.
     laptop = make_machine("laptop", f'{BY_HAND}[guard]\nsecrets = "off"\n')
     laptop.share()
@@ -553,8 +558,16 @@ def test_by_itself_and_nothing_after_off(make_machine: Callable[..., Machine]) -
     desk, laptop = make_machine("desk", BY_ITSELF), make_machine("laptop", BY_ITSELF)
     desk.share()
     laptop.share()
+    # Each commit makes a pack, and git finds that two are many.
+    for key in ("gc.autoPackLimit", "fastimport.unpackLimit"):
+        git(desk.memories, "config", key, "1")
+    packs = desk.memories / ".git" / "objects" / "pack"
     desk.remember("We chose Postgres.", kind="decision")
     wait_until(lambda: bool(laptop.place.find("postgres")), "it did not arrive")
+    wait_until(lambda: len([*packs.glob("*.pack")]) == 1, "no pack was made")
+    desk.remember("Nginx is in front.", kind="decision")
+    wait_until(lambda: bool(laptop.place.find("nginx")), "it did not arrive")
+    wait_until(lambda: len([*packs.glob("*.pack")]) == 1, "the packs were not joined")
     desk.call("share.switch", on=False)
     desk.remember("Redis stays here.", kind="decision")
     laptop.remember("Kafka is for all.", kind="decision")

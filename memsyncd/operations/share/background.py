@@ -319,7 +319,10 @@ class MemorySharing:
         share.network = network
         try:
             with contextlib.suppress(MemsyncdError):
-                await self.exchange(workspace, share, is_asking=is_asking, is_full=False)
+                done = await self.exchange(workspace, share, is_asking=is_asking, is_full=False)
+                if done.committed or done.received:
+                    pack = self.open(workspace, share.state.folder).pack
+                    await self.call(workspace, pack)
         finally:
             self.arm(workspace, share)
 

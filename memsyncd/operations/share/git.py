@@ -27,6 +27,7 @@ from memsyncd.operations.share.rules import MACHINE_KEY, clean_name
 from memsyncd.operations.travel import SIGNALS_FILE
 
 LOCAL_S = 60.0
+PACK_S = 1800.0
 END_S = 2.0
 OLD_LOCK_S = 600.0
 """No git of ours holds a lock for so long."""
@@ -45,8 +46,11 @@ _SETTINGS = (
     " log.showSignature=false protocol.ext.allow=never"
 ).split()
 _GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
-# To find submodules, git would read the index, which a crash may have destroyed.
-_FETCH = "fetch -q --no-tags --recurse-submodules=no".split()
+# To find submodules, git would read the index, which a crash may have destroyed. To pack a large
+# repository may take longer than the remote has time.
+_FETCH = "fetch -q --no-tags --recurse-submodules=no --no-auto-gc".split()
+# The user may have configured that tags, whose texts nobody has looked at, go with each push.
+_PUSH = "push --porcelain --no-follow-tags --recurse-submodules=no".split()
 # A hook of git may have started the daemon: then these speak of another repository. A program that
 # asks for a password may open a window.
 _LEFT_OUT = (
@@ -540,6 +544,11 @@ class Repository:
         ):
             os.rename(temporary.name, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
+    def pack(self) -> None:
+        """Pack the objects if git finds that there are many; a failure changes nothing."""
+        with contextlib.suppress(ShareFailed):
+            self.run("gc", "--auto", "--quiet", limit_s=PACK_S)
+
     # --- the remote ---
 
     def _make_full(self) -> ShareFailed:
@@ -588,7 +597,7 @@ class Repository:
         remote has news.
         """
         spec = f"{commit}:refs/heads/{branch}"
-        status, out, err = self._ask_remote("push", "--porcelain", REMOTE, spec)
+        status, out, err = self._ask_remote(*_PUSH, REMOTE, spec)
         if not status:
             return
         refusal = _REFUSALS.search(out)
