@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import io
 import json
 import os
 import pty
@@ -13,10 +15,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import memsyncd
+from memsyncd.cli.main import main
 
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 
@@ -32,6 +36,18 @@ def env(tmp_path: Path) -> dict[str, str]:
     }
 
 
+def do(env: dict[str, str], *words: str) -> tuple[int, str, str]:
+    """The exit status and both outputs of a command, within this process and without a stdin."""
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, env, clear=True),
+        mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO())),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors),
+    ):
+        return main(words), out.getvalue(), errors.getvalue()
+
+
 def call(env: dict[str, str], *words: str, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "memsyncd", *words]
     # type: ignore[call-overload,no-any-return]
@@ -39,12 +55,11 @@ def call(env: dict[str, str], *words: str, **more: object) -> subprocess.Complet
 
 
 def test_without_arguments_the_overview_is_printed(env: dict[str, str]) -> None:
-    done = call(env)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "find passages by words" in done.stdout
-    assert call(env, "--help").stdout == call(env, "help").stdout == done.stdout
-    assert call(env, "help", "--help").stdout == done.stdout
-    assert "memsyncd run --init ~/notes" in done.stdout
+    status, out, errors = shown = do(env)
+    assert (status, errors) == (0, "")
+    assert "find passages by words" in out
+    assert "memsyncd run --init ~/notes" in out
+    assert do(env, "--help") == do(env, "help") == do(env, "help", "--help") == shown
 
 
 def test_the_version_is_printed(env: dict[str, str]) -> None:
@@ -71,17 +86,16 @@ def test_the_version_is_printed(env: dict[str, str]) -> None:
 def test_a_usage_error_exits_with_2_and_says_what_to_do(
     env: dict[str, str], words: list[str], message: str, hint: str
 ) -> None:
-    done = call(env, *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"memsyncd: {message}\n  → {hint}")
+    status, out, errors = do(env, *words)
+    assert (status, out) == (2, "")
+    assert errors.startswith(f"memsyncd: {message}\n  → {hint}")
 
 
 @pytest.mark.parametrize("name", ["search", "memory create"])
 def test_help_of_a_command_has_two_forms(env: dict[str, str], name: str) -> None:
-    done = call(env, *name.split(), "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"Usage  memsyncd {name} ")
-    assert call(env, "help", *name.split()).stdout == done.stdout
+    shown = do(env, *name.split(), "--help")
+    assert shown[1].startswith(f"Usage  memsyncd {name} ")
+    assert shown == do(env, "help", *name.split()) == (0, shown[1], "")
 
 
 @pytest.mark.parametrize(
@@ -89,16 +103,14 @@ def test_help_of_a_command_has_two_forms(env: dict[str, str], name: str) -> None
     [[], ["--", "instructions"], ["sesion-start"], ["stop", "--client", "x"], ["stop", "-z"]],
 )
 def test_a_mistyped_hook_does_not_block_an_agent(env: dict[str, str], words: list[str]) -> None:
-    done = call(env, "hook", *words)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "memsyncd: hook" in done.stderr
+    status, out, errors = do(env, "hook", *words)
+    assert (status, out, "memsyncd: hook" in errors) == (1, "", True)
 
 
 def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> None:
     from memsyncd.integrations.instructions import INSTRUCTIONS
 
-    done = call(env, "hook", "instructions")
-    assert (done.returncode, done.stdout, done.stderr) == (0, INSTRUCTIONS, "")
+    assert do(env, "hook", "instructions") == (0, INSTRUCTIONS, "")
 
 
 @pytest.mark.parametrize(
@@ -123,9 +135,8 @@ def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> Non
 def test_an_invalid_command_is_refused_without_a_daemon(
     env: dict[str, str], words: list[str]
 ) -> None:
-    done = call(env, *words, stdin=subprocess.DEVNULL)
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert "  → " in done.stderr
+    status, out, errors = do(env, *words)
+    assert (status, out, "  → " in errors) == (2, "", True), errors
 
 
 def test_a_pipe_that_is_not_utf8_is_refused(env: dict[str, str]) -> None:
@@ -143,6 +154,7 @@ def test_a_closed_stdin_gives_no_text(env: dict[str, str]) -> None:
     assert (done.returncode, done.stderr.splitlines()[0]) == (2, "memsyncd: stdin is closed")
 
 
+@pytest.mark.life  # each command waits for an answer
 def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
     env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -162,15 +174,12 @@ def test_a_daemon_that_nobody_reaches_is_not_said_to_be_stopped(
 
 
 def test_an_invalid_variable_is_bad_configuration(env: dict[str, str]) -> None:
-    done = call(env | {"MEMSYNCD_SOCKET": "m.sock"}, "status")
-    assert done.returncode == 78
-    assert "MEMSYNCD_SOCKET" in done.stderr
+    status, _, errors = do(env | {"MEMSYNCD_SOCKET": "m.sock"}, "status")
+    assert (status, "MEMSYNCD_SOCKET" in errors) == (78, True)
 
 
 def test_control_characters_in_arguments_do_not_reach_the_terminal(env: dict[str, str]) -> None:
-    done = call(env, "se\x1b[2Jarch\r")
-    assert "\x1b" not in done.stderr
-    assert "\r" not in done.stderr
+    assert not {"\x1b", "\r"} & set(do(env, "se\x1b[2Jarch\r")[2])
 
 
 def test_arguments_that_are_not_utf8_are_accepted(env: dict[str, str]) -> None:
@@ -188,9 +197,9 @@ def test_a_locale_without_arrows_still_gets_its_answer(env: dict[str, str]) -> N
 
 
 def test_colour_can_be_forced_and_disabled(env: dict[str, str]) -> None:
-    assert "\x1b[1m" in call(env | {"FORCE_COLOR": "1"}, "help").stdout
-    assert "\x1b" not in call(env | {"FORCE_COLOR": "1", "NO_COLOR": "1"}, "help").stdout
-    assert "\x1b" not in call(env, "help").stdout
+    assert "\x1b[1m" in do(env | {"FORCE_COLOR": "1"}, "help")[1]
+    assert "\x1b" not in do(env | {"FORCE_COLOR": "1", "NO_COLOR": "1"}, "help")[1]
+    assert "\x1b" not in do(env, "help")[1]
 
 
 def test_a_closed_pipe_ends_the_command_silently(env: dict[str, str]) -> None:
@@ -266,91 +275,57 @@ def test_init_creates_missing_files_and_never_overwrites(
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "MEMORY.md").write_text("mine\n")
-    done = call(env, "init", str(folder))
-    assert (done.returncode, done.stdout) == (0, f"created {folder}/.memories/context.md\n")
-    assert "memsyncd start" in done.stderr
+    status, out, errors = do(env, "init", str(folder))
+    assert (status, out) == (0, f"created {folder}/.memories/context.md\n")
+    assert "memsyncd start" in errors
     assert (folder / "MEMORY.md").read_text() == "mine\n"
-    assert "nothing was changed" in call(env, "init", str(folder)).stderr
+    assert "nothing was changed" in do(env, "init", str(folder))[2]
 
 
-def test_init_follows_no_dangling_link(env: dict[str, str], tmp_path: Path) -> None:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    (folder / "MEMORY.md").symlink_to(tmp_path / "elsewhere.md")
-    assert call(env, "init", str(folder)).returncode == 0
-    assert not (tmp_path / "elsewhere.md").exists()
-
-
-def test_init_creates_a_folder_that_is_missing(env: dict[str, str], tmp_path: Path) -> None:
+def test_init_creates_a_missing_folder_or_says_why_not(env: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "far" / "notes"
-    assert call(env, "init", str(folder)).returncode == 0
+    assert do(env, "init", str(folder))[0] == 0
     assert (folder / "MEMORY.md").is_file()
-    assert (folder / ".memories" / "context.md").is_file()
-
-
-def test_init_names_a_folder_that_it_cannot_create(env: dict[str, str], tmp_path: Path) -> None:
+    (folder / "MEMORY.md").unlink()
+    (folder / "MEMORY.md").symlink_to(tmp_path / "elsewhere.md")
+    assert do(env, "init", str(folder))[0] == 0
+    assert not (tmp_path / "elsewhere.md").exists()
     (tmp_path / "file").write_text("")
-    done = call(env, "init", str(tmp_path / "file" / "notes"))
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (
-        2,
-        "  → name a folder that you may create",
-    )
-    assert "is not a folder" in call(env, "init", str(tmp_path / "file")).stderr
+    status, _, errors = do(env, "init", str(tmp_path / "file" / "notes"))
+    assert (status, errors.splitlines()[-1]) == (2, "  → name a folder that you may create")
+    assert "is not a folder" in do(env, "init", str(tmp_path / "file"))[2]
+    for path in ("/", "~"):
+        status, _, errors = do(env, "init", path)
+        assert (status in (2, 6), errors.startswith("memsyncd: ")) == (True, True)
 
 
-@pytest.mark.parametrize("path", ["/", "~"])
-def test_init_refuses_an_invalid_workspace(env: dict[str, str], path: str) -> None:
-    done = call(env, "init", path)
-    assert done.returncode in (2, 6)
-    assert done.stderr.startswith("memsyncd: ")
-
-
-def test_config_prints_its_path_and_its_errors(env: dict[str, str], tmp_path: Path) -> None:
-    assert call(env, "config", "path").stdout == f"{tmp_path}/.config/memsyncd/config.toml\n"
-    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
-    good.write_text("[sync]\ndebounce_ms = 50\n")
-    bad.write_text("[sync]\ndebouce_ms = 50\n")
-    assert call(env, "config", "check", str(good)).returncode == 0
-    done = call(env, "config", "check", "bad.toml", cwd=tmp_path)
-    assert done.returncode == 78
-    assert "bad.toml:2" in done.stderr
-    assert "debounce_ms" in done.stderr
-    assert call(env, "config", "check", "none.toml", cwd=tmp_path).returncode == 78
-
-
-def test_an_empty_home_counts_as_unset(env: dict[str, str]) -> None:
+def test_config_prints_its_path_its_values_with_their_origin_and_its_errors(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    own = f"{tmp_path}/.config/memsyncd/config.toml"
+    assert do(env, "config", "path") == (0, f"{own}\n", "")
+    assert json.loads(do(env, "config", "path", "--json")[1]) == {"path": own}
     home = pwd.getpwuid(os.getuid()).pw_dir
     for other in (env | {"HOME": ""}, {name: env[name] for name in env if name != "HOME"}):
-        assert call(other, "config", "path").stdout == f"{home}/.config/memsyncd/config.toml\n"
-
-
-def test_config_shows_every_value_with_its_origin(env: dict[str, str]) -> None:
-    done = call(env | {"MEMSYNCD_SYNC_DEBOUNCE_MS": "70"}, "config", "show")
-    assert done.returncode == 0
-    assert "debounce_ms = 70" in done.stdout
-    assert "env:MEMSYNCD_SYNC_DEBOUNCE_MS" in done.stdout
-
-
-def test_config_prints_the_same_as_json(env: dict[str, str], tmp_path: Path) -> None:
+        assert do(other, "config", "path")[1] == f"{home}/.config/memsyncd/config.toml\n"
     file = tmp_path / "c.toml"
     file.write_text("[sync]\ndebounce_ms = 50\n[[workspace]]\npath = '/w'\n")
-    report = json.loads(call(env, "config", "show", str(file), "--json").stdout)
+    assert do(env, "config", "check", str(file))[0] == 0
+    report = json.loads(do(env, "config", "show", str(file), "--json")[1])
     assert (report["path"], report["is_fine"], report["warnings"]) == (str(file), True, [])
-    assert (
-        report["values"]["sync"]["debounce_ms"],
-        report["values"]["workspace"][0]["path"],
-    ) == (
-        50,
-        "/w",
-    )
+    assert report["values"]["sync"]["debounce_ms"] == 50
+    assert report["values"]["workspace"][0]["path"] == "/w"
     assert report["origins"]["sync.debounce_ms"].endswith("c.toml:2")
+    _, shown, _ = do(env | {"MEMSYNCD_SYNC_DEBOUNCE_MS": "70"}, "config", "show")
+    assert "debounce_ms = 70" in shown
+    assert "env:MEMSYNCD_SYNC_DEBOUNCE_MS" in shown
     file.write_text("[sync]\ndebouce_ms = 50\nreconcile_s = 'x'\n")
-    checked = call(env, "config", "check", str(file), "--json")
-    reported = json.loads(checked.stdout)
-    assert (checked.returncode, reported["is_fine"], len(reported["wrong"])) == (78, False, 2)
-    assert json.loads(call(env, "config", "path", "--json").stdout) == {
-        "path": f"{tmp_path}/.config/memsyncd/config.toml"
-    }
+    status, _, errors = do(env, "config", "check", str(file))
+    assert (status, "c.toml:2" in errors, "debounce_ms" in errors) == (78, True, True)
+    status, checked, _ = do(env, "config", "check", str(file), "--json")
+    reported = json.loads(checked)
+    assert (status, reported["is_fine"], len(reported["wrong"])) == (78, False, 2)
+    assert do(env, "config", "check", f"{tmp_path}/none.toml")[0] == 78
 
 
 def test_an_interrupt_exits_with_130_and_no_traceback(env: dict[str, str], tmp_path: Path) -> None:

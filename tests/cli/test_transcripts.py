@@ -229,58 +229,6 @@ def test_a_terminal_shows_matched_words_highlighted_and_positions_as_links(
     assert "The \x1b[1;33mpool\x1b[0m waits." in screen
 
 
-def test_a_terminal_without_colours_shows_none(session: ShellSession) -> None:
-    session.env["TERM"] = "dumb"
-    write_note(session, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
-    screen = (
-        session.show("memsyncd start notes")
-        + session.show("memsyncd search pool --wait -w notes")
-        + session.show("memsyncd status")
-    )
-    assert "**pool**" in screen
-    assert "\x1b" not in screen
-
-
-def test_the_text_of_a_note_cannot_control_the_terminal(session: ShellSession) -> None:
-    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eredis"
-    write_note(session, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
-    assert session.do("memsyncd start notes").returncode == 0
-    session.cwd = session.home / "notes"
-    words = [
-        "search pool --wait",
-        "search pool --json",
-        "get MEMORY.md",
-        "get MEMORY.md --json",
-        "list --sections",
-        "list --notes --json",
-    ]
-    for line in words:
-        done = session.do(f"memsyncd {line}")
-        assert done.returncode == 0, done.stderr
-        assert not set(done.stdout) & set("\x1b\x07\x9b\u202e"), line
-
-
-def test_an_earlier_text_cannot_control_the_terminal(session: ShellSession) -> None:
-    write_note(session, "notes/MEMORY.md", "# M\n")
-    assert session.do("memsyncd start notes").returncode == 0
-    session.cwd = session.home / "notes"
-    evil = r"printf '\033]0;owned\007\033[2J\342\200\256redis\n'"
-    lines = [
-        f'{evil} | memsyncd memory create /memories/a.md --client "$({evil})"',
-        "memsyncd memory view /memories/a.md",
-        f"{evil} | memsyncd remember --note a",
-        "memsyncd history",
-        "memsyncd diff 1",
-        "memsyncd diff 1 --json",
-        "memsyncd undo 2",
-    ]
-    for line in lines:
-        done = session.do(line)
-        assert done.returncode == 0, done.stderr
-        assert not set(done.stdout + done.stderr) & set("\x1b\x07\u202e"), line
-    assert b"\x1b]0;owned\x07" in (session.cwd / ".memories" / "a.md").read_bytes()
-
-
 def test_a_terminal_shows_a_diff_in_colours_and_positions_as_links(session: ShellSession) -> None:
     write_note(session, "notes/MEMORY.md", "# M\n\nold\n")
     assert session.do("memsyncd start notes").returncode == 0
@@ -389,25 +337,6 @@ def test_many_concurrent_starts_run_one_daemon(shell: ShellSession) -> None:
     assert len(set(re.findall(r"pid (\d+)", done.stderr))) == 1, done.stderr
     assert done.returncode == 0
     assert shell.do("memsyncd stop; sleep 0.5; memsyncd status").returncode == 3
-
-
-def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_one(
-    shell: ShellSession,
-) -> None:
-    runtime = shell.env.pop("XDG_RUNTIME_DIR")
-    shell.env["XDG_STATE_HOME"] = state = tempfile.mkdtemp(prefix="m")
-    try:
-        assert shell.do("memsyncd start").returncode == 0
-        assert (
-            f"socket  {state}/memsyncd/run/"
-            in shell.do(f"XDG_RUNTIME_DIR={runtime} memsyncd status").stdout
-        )
-        elsewhere = shell.do("MEMSYNCD_SOCKET=/nowhere/m.sock memsyncd status")
-        assert f"socket  {state}/memsyncd/run/" in elsewhere.stdout
-        assert "nobody answers on /nowhere/m.sock" in elsewhere.stderr
-        assert shell.do("memsyncd stop").returncode == 0
-    finally:
-        shutil.rmtree(state)
 
 
 def test_the_foreground_creates_first_notes_on_request_and_stops_cleanly_on_an_interrupt(

@@ -115,16 +115,6 @@ def test_an_unusual_text_is_found_at_its_lines_with_its_problems_and_others_are_
     assert "larch" in got["text"]
 
 
-def test_a_word_repeated_in_a_giant_line_is_one_hit_and_delays_no_other_client(
-    place: Place,
-) -> None:
-    (place.root / ".memories" / "odd.md").write_bytes(b"# Mega\n\n" + b"filler " * 150_000 + b"\n")
-    assert search(place, "filler") == [(".memories/odd.md", 1, 3)]
-    began_s = time.monotonic()
-    place.find("filler")
-    assert time.monotonic() - began_s < ANSWER_S
-
-
 def test_the_daemon_answers_while_it_indexes_all_unusual_texts_at_once(place: Place) -> None:
     for number, (data, *_) in enumerate(UNUSUAL_TEXTS.values()):
         (place.root / ".memories" / f"odd{number}.md").write_bytes(data)
@@ -154,19 +144,6 @@ def test_a_note_with_an_unusual_name_is_found_if_its_name_can_be_encoded(
     shown = f".memories/{name.decode(errors='replace')}"
     assert search(place, "larch") == ([] if UNUSUAL_NAMES[name] == "bad_name" else [(shown, 1, 1)])
     assert (shown, 0, UNUSUAL_NAMES[name]) in list_problems(place)
-
-
-def test_the_command_line_shows_an_unusual_name_without_control_characters(
-    place: Place,
-) -> None:
-    (place.root / ".memories" / "esc\x1b[31m\x07\nname.md").write_text("larch\n")
-    place.find("larch", wait="disk")
-    for command in (("search", "larch"), ("problems",), ("list", "--notes")):
-        shown = place.run(
-            sys.executable, "-m", "memsyncd", *command, env=place.env | {"FORCE_COLOR": ""}
-        )
-        assert "name.md" in shown
-        assert not set(shown) & {"\x1b", "\x07"}
 
 
 def make_fifo(path: Path) -> None:

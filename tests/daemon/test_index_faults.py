@@ -11,23 +11,20 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
 from tests.daemon.conftest import wait_until
 from tests.daemon.workspace_files import WorkspaceFiles
-from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
-SECRET = "xylophonesecret"
 N_MANY = 150
 
 
@@ -382,110 +379,6 @@ def test_a_requested_reindex_keeps_the_answers_and_the_records(kept: WorkspaceFi
     assert report["generation"] > generation
     assert len(kept.find("larch")) == kept.n_notes
     assert kept.records.read_bytes() == before
-
-
-def test_an_unwritable_index_is_reported_and_still_searched(
-    make_home: Callable[[], Home],
-) -> None:
-    home = make_home()
-    (home.folder / "cache").write_text("a file where the folder should be\n")
-    root = home.make_folder()
-    (root / "MEMORY.md").write_text("larch\n")
-    daemon = home.start()
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(root))
-        with pytest.raises(MemsyncdError) as failure:
-            client.call("search", query="larch", wait="disk", timeout_ms=500)
-        assert failure.value.hint
-        assert client.call("ping")["name"] == "memsyncd"
-        # On a busy machine the index may be about to be opened still.
-        wait_until(
-            lambda: bool(client.call("status")["workspaces"][0]["reasons"]), "no reason is given"
-        )
-        assert client.call("status")["workspaces"][0]["state"] != "ready"
-    assert daemon.stop() == 0
-
-
-@pytest.fixture
-def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
-    """Mount the index on a disk of its own; call with another size to enlarge it."""
-    folder = own.folder / "cache"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "none", str(folder)]
-    if os.geteuid() != 0 or not succeeds(*mount):
-        pytest.skip("only root may mount a small disk, and not everywhere")
-
-    def resize(size: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
-
-    yield resize
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def test_a_full_disk_is_reported_and_caught_up_with_the_next_save(
-    own: Home, small_disk: Callable[[str], None]
-) -> None:
-    own.config.write_text("[sync]\nreconcile_s = 600\n")
-    root = own.make_folder()
-    (root / ".memories").mkdir()
-    for number in range(300):
-        (root / ".memories" / f"{number}.md").write_text(
-            f"# Note {number}\n\n" + f"word{number}x and more " * 20
-        )
-    daemon = own.start()
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(root))
-
-        def status() -> dict[str, Any]:
-            return dict(client.call("status")["workspaces"][0])
-
-        wait_until(
-            lambda: any("disk is full" in reason for reason in status()["reasons"]),
-            "it was not said",
-        )
-        wait_until(lambda: status()["state"] == "degraded", "it is called ready")
-        assert "disk is full" in client.call("search", query="nowhere")["why_empty"]
-        (root / "MEMORY.md").write_text("larch\n")
-        time.sleep(0.5)
-        assert status()["state"] == "degraded"
-        small_disk("20m")
-        (root / "MEMORY.md").write_text("maple\n")
-        wait_until(
-            lambda: status()["state"] == "ready" and status()["files"] == 301, "it did not go on"
-        )
-        assert client.call("search", query="word299x")["hits"]
-    assert daemon.stop() == 0
-
-
-def test_purged_text_leaves_every_file_of_the_index_and_of_the_history(
-    kept: WorkspaceFiles,
-) -> None:
-    note, new = kept.root / ".memories" / "secret.md", kept.root / "new"
-    new.write_text(f"# Password\n\n{SECRET} of ours\n")
-    new.rename(note)  # an empty note would be a revision of its own
-    assert kept.find(SECRET, wait="disk")
-    assert holds_secret(kept.index.parent)
-    note.write_text("# Password\n\nnone\n")
-    assert not kept.find(SECRET, wait="disk")
-    # Its text is in the history, compressed or plain, and its words are in the index.
-    kept.client.call("history.purge", containing=SECRET, workspace=kept.id)
-    assert not kept.client.call("history", path=".memories/secret.md", workspace=kept.id)[
-        "revisions"
-    ]
-    assert not holds_secret(kept.records.parent)
-    kept.wait(lambda: not holds_secret(kept.index.parent), "it stayed")
-
-
-def holds_secret(folder: Path) -> bool:
-    return any(SECRET.encode() in read_if_there(path) for path in folder.iterdir())
-
-
-def read_if_there(path: Path) -> bytes:
-    """The content; none if the file, such as a -wal, has disappeared since it was listed."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 # --- the root ---

@@ -160,18 +160,6 @@ def test_in_an_empty_home_everything_goes_again(agent: Agent, client: str, scope
     assert not any(agent.project.iterdir())
 
 
-def test_what_the_user_changes_in_between_stays(agent: Agent) -> None:
-    agent.write_own("gemini", "user")
-    assert agent.run("gemini", "--yes").returncode == 0
-    path = agent.home / ".gemini" / "settings.json"
-    path.write_text(path.read_text().replace('"dark"', '"light"'))
-    assert agent.run("gemini", "--remove", "--yes").returncode == 0
-    text = path.read_text()
-    assert '"light"' in text
-    assert "// mine" in text
-    assert "memsyncd" not in text
-
-
 def test_a_server_that_the_user_configured_comes_back(agent: Agent) -> None:
     path = agent.home / ".gemini" / "settings.json"
     path.parent.mkdir()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.paths import RULE_GLOBS, is_note_name, is_pruned_path
+from memsyncd.core.paths import is_note_name, is_pruned_path
 from memsyncd.errors import BadRequest, MemsyncdError, PathRefused
 from tests.daemon.conftest import wait_until
 from tests.git import git
@@ -91,11 +91,6 @@ def test_a_vault_is_recognised_and_all_of_its_notes_are_indexed(
     for settings in ({}, {"preset": "vault"}):
         again = place.client.call("workspace.add", path=str(root), **settings)["found"]
         assert (again["what"], again["notes"]) == (what, 3)
-
-
-def test_backups_of_logseq_are_not_indexed(root: Path, make_place: MakePlace) -> None:
-    fill(root, "logseq/config.edn", "pages/a.md", "logseq/bak/pages/a/1.md")
-    assert set(make_place(root).notes()) == {"pages/a.md"}
 
 
 def test_the_memory_folder_of_claude_code_is_a_vault_without_a_memories_folder(
@@ -284,38 +279,6 @@ def test_in_a_vault_the_memory_tool_makes_and_moves_notes_alone(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", RULES[:4])
-def test_in_a_vault_too_no_command_writes_rules_of_agents(
-    root: Path, make_place: MakePlace, path: str
-) -> None:
-    fill(root, ".obsidian/app.json", "a.md", path)
-    place = make_place(root, read_only=RULE_GLOBS)
-    old, new = f"/memories/{path}", "/memories/.cursor/rules/new.mdc"
-    for params in (
-        {"command": "create", "path": new, "file_text": "x"},
-        {"command": "str_replace", "path": old, "old_str": "larch", "new_str": "x"},
-        {"command": "insert", "path": old, "insert_line": 0, "insert_text": "x"},
-        {"command": "delete", "path": old},
-        {"command": "rename", "old_path": old, "new_path": "/memories/b.md"},
-        {"command": "rename", "old_path": "/memories/a.md", "new_path": new},
-    ):
-        with pytest.raises(PathRefused, match="read-only") as refused:
-            place.client.call("memory", workspace=place.id, **params)
-        assert "with your editor" in refused.value.hint
-    assert set(place.notes()) == {"a.md", path}
-    assert (root / path).read_text() == "larch\n"
-
-
-def test_the_memory_folder_of_codex_is_recognised(home: Home, make_place: MakePlace) -> None:
-    root = home.make_folder() / ".codex/memories"
-    fill(root, "MEMORY.md", "memory_summary.md", "rollout_summaries/a.md")
-    assert set(make_place(root).notes()) == {
-        "MEMORY.md",
-        "memory_summary.md",
-        "rollout_summaries/a.md",
-    }
-
-
 def test_a_folder_without_memory_has_no_note_and_says_how_many_others_it_holds(
     root: Path, daemon: Daemon
 ) -> None:
@@ -413,19 +376,6 @@ def test_a_memory_dir_is_indexed_without_an_include(root: Path, make_place: Make
 
 
 # --- changes --------------------------------------------------------------------------------------
-
-
-def test_new_folders_of_a_vault_are_found_as_they_appear(root: Path, make_place: MakePlace) -> None:
-    fill(root, ".obsidian/app.json", "a.md")
-    place = make_place(root)
-    write(root, "new/deep/b.md", "maple")
-    place.wait_found("maple", "new/deep/b.md")
-    write(root, "new/deep/c.md", "willow")
-    place.wait_found("willow", "new/deep/c.md")
-    (root / "new").rename(root / "moved")
-    place.wait_found("willow", "moved/deep/c.md")
-    write(root, "moved/deep/d.md", "poplar")
-    place.wait_found("poplar", "moved/deep/d.md")
 
 
 def test_a_changed_ignore_file_takes_effect_by_itself(root: Path, make_place: MakePlace) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,8 +12,6 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
 
 pytestmark = pytest.mark.shared_daemon
-
-CLI = (sys.executable, "-m", "memsyncd")
 
 
 def add_error_and_solution(memory: Memsyncd) -> tuple[str, str]:
@@ -37,13 +33,18 @@ def add_error_and_solution(memory: Memsyncd) -> tuple[str, str]:
 
 
 def test_an_error_leads_to_its_solution_by_a_walk_a_search_a_context_and_a_recall(
-    memory: Memsyncd,
+    place: Place, memory: Memsyncd
 ) -> None:
     error, solution = add_error_and_solution(memory)
     [link] = memory.links(error, relation="resolved_by", direction="out", depth=3)["links"]
     assert (link["source"], link["to"], link["depth"]) == (error, solution, 1)
     [back] = memory.links(solution, relation="resolved_by", direction="in")["links"]
     assert back["source"] == error
+    assert f'"{error}" -> "{solution}" [label="resolved_by"];' in str(
+        memory.links(error, format="dot")["drawing"]
+    )
+    refused = place.home.run("links", error, "--draw", "svg", cwd=place.root)
+    assert "--draw dot | dot -Tsvg" in refused.stderr
 
     [hit] = memory.search("sockets", kind="error", follow="resolved_by")
     [fix] = hit["related"]
@@ -69,22 +70,3 @@ def test_a_contradiction_is_reported_on_both_sides(memory: Memsyncd) -> None:
     hits = {hit["anchor"]: hit for hit in memory.search("deploy")}
     assert (hits[old]["contradicts"], hits[old]["contradicted_by"]) == ([], [new])
     assert (hits[new]["contradicts"], hits[new]["contradicted_by"]) == ([old], [])
-
-
-def test_the_commands_show_relations_and_draw_them(place: Place, memory: Memsyncd) -> None:
-    error, solution = add_error_and_solution(memory)
-    shown = place.run(*CLI, "search", "sockets", "--kind", "error", "--follow", "resolved_by")
-    assert "  resolved_by → .memories/solutions.md:" in shown
-    assert "Give the pool an upper limit" in shown
-    assert f"{solution}  Solutions › Limit the pool  resolved_by of {error}" in place.run(
-        *CLI, "recall", "sockets", "--follow", "resolved_by"
-    )
-    assert "resolved_by this]" in place.run(
-        *CLI, "context", "sockets", "--kind", "error", "--follow", "resolved_by"
-    )
-    dot = place.run(*CLI, "links", error, "--draw", "dot")
-    assert f'"{error}" -> "{solution}" [label="resolved_by"];' in dot
-    assert memory.links(error, format="dot")["drawing"] == dot
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        place.run(*CLI, "links", error, "--draw", "svg")
-    assert b"--draw dot | dot -Tsvg" in refused.value.stdout

@@ -16,8 +16,9 @@ import pytest
 
 from memsyncd.errors import MemsyncdError, ShareFailed
 from tests.daemon.conftest import wait_until
-from tests.daemon.test_share import BY_HAND, BY_ITSELF, Machine, bare, git, make_machine, settle
+from tests.daemon.test_share import BY_HAND, BY_ITSELF, Machine, bare, make_machine, settle
 from tests.faults.test_full_disk import fill_up
+from tests.git import git
 from tests.programs import succeeds
 
 __all__ = ["bare", "make_machine"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client import NoAnswer
-from memsyncd.errors import MemsyncdError, NoDaemon, PathRefused, WorkspaceNotFound
+from memsyncd.errors import MemsyncdError, NoDaemon, PathRefused
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Place
@@ -101,40 +101,6 @@ def test_a_note_that_became_a_link_out_is_neither_read_nor_written(
     assert reported == "Path /memories/context.md would escape /memories directory"
     assert isinstance(failure, PathRefused)
     assert secret.read_text() == "# Secret\n"
-
-
-def test_the_dialect_selects_the_texts(place: Place, socket: str, make_tool: Any) -> None:
-    wish = {"command": "create", "path": "/memories/context.md", "file_text": "other"}
-    reported = [
-        find_refusal(lambda tool=tool: tool.call(wish))[0]
-        for tool in (make_tool(), make_tool(dialect="sdk"))
-    ]
-    assert reported == [
-        "Error: File /memories/context.md already exists",
-        "File /memories/context.md already exists",
-    ]
-
-
-@pytest.mark.parametrize("name", ["the id", "the name", "a text", "a path", "none"])
-def test_a_workspace_is_named_by_id_name_or_a_path_inside_or_is_the_only_one(
-    place: Place, socket: str, name: str, monkeypatch: pytest.MonkeyPatch, make_tool: Any
-) -> None:
-    monkeypatch.chdir(place.root)
-    inside = str(place.root / ".memories")
-    workspace = {
-        "the id": place.id,
-        "the name": "proj",
-        "a text": inside,
-        "a path": Path(),
-        "none": None,
-    }[name]
-    assert str(make_tool(workspace).call(VIEW)).startswith(SHOWN)
-
-
-def test_an_unknown_workspace_is_an_error(place: Place, socket: str, make_tool: Any) -> None:
-    reported, failure = find_refusal(lambda: make_tool("elsewhere").call(VIEW))
-    assert reported == "no workspace is called elsewhere"
-    assert isinstance(failure, WorkspaceNotFound)
 
 
 def test_a_model_chooses_neither_workspace_nor_name_nor_dialect(
