@@ -521,7 +521,7 @@ def test_a_branch_that_changes_while_notes_are_read_gets_no_notes_of_another(
     desk.start()
     with pytest.raises(ShareFailed, match="branch"):
         desk.now()
-    assert git(desk.memories, "ls-tree", "--name-only", "main") == ".signals.jsonl\na.md\n"
+    assert git(desk.memories, "ls-tree", "--name-only", "main") == ".signals.jsonl\na.md"
 
 
 def test_files_of_the_remote_that_are_no_notes_reach_nothing(
