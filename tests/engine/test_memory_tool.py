@@ -49,15 +49,6 @@ def test_memories_can_be_viewed_before_there_are_any(make_bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"a\n"}
 
 
-def test_edits_leave_every_other_byte_unchanged(bench: Any) -> None:
-    bench.write(".memories/odd.md", b"\xef\xbb\xbf# One\r\n\xff\xfe bytes\r\nlast")
-    bench.memory("str_replace", "/memories/odd.md", old_str="# One\n", new_str="# Two\nmore\n")
-    bench.memory("insert", "/memories/odd.md", insert_line=0, insert_text="first")
-    assert bench.files() == {
-        ".memories/odd.md": b"\xef\xbb\xbffirst\r\n# Two\r\nmore\r\n\xff\xfe bytes\r\nlast"
-    }
-
-
 def test_no_file_is_made_at_the_path_of_a_folder(bench: Any) -> None:
     with pytest.raises(PathRefused, match="names a folder"):
         bench.memory("create", "/memories/plans/", file_text="a\n")
@@ -78,23 +69,6 @@ def test_a_note_and_a_folder_can_be_renamed(bench: Any) -> None:
     assert bench.paths() == [".memories/newer/b.md"]
     with pytest.raises(PathRefused):
         bench.memory("rename", old_path="/memories/newer", new_path="/memories/newer/inside")
-
-
-@pytest.mark.parametrize(
-    ("command", "parameters"),
-    [
-        ("view", {"path": "/memories/none.md"}),
-        ("str_replace", {"path": "/memories/none.md", "old_str": "a", "new_str": "b"}),
-        ("insert", {"path": "/memories/none.md", "insert_line": 0, "insert_text": "a"}),
-        ("delete", {"path": "/memories/none.md"}),
-        ("rename", {"old_path": "/memories/none.md", "new_path": "/memories/b.md"}),
-    ],
-)
-def test_a_missing_path_is_an_error(bench: Any, command: str, parameters: dict[str, Any]) -> None:
-    with pytest.raises(NoteNotFound, match=r"/memories/none\.md does not exist"):
-        bench.memory(command, **parameters)
-    assert bench.files() == {}
-    assert bench.past() == []
 
 
 def test_an_overwriting_command_is_refused(bench: Any) -> None:
@@ -119,21 +93,6 @@ def test_the_root_itself_cannot_be_deleted_or_renamed(bench: Any, command: str) 
     )
     with pytest.raises(BadRequest, match="/memories directory itself"):
         bench.memory(command, **parameters)
-
-
-def test_a_write_with_another_digest_is_refused(bench: Any) -> None:
-    bench.write(".memories/a.md", "theirs\n")
-    seen = digest_bytes(b"mine\n")
-    for command, parameters in (
-        ("str_replace", {"path": "/memories/a.md", "old_str": "theirs", "new_str": "x"}),
-        ("insert", {"path": "/memories/a.md", "insert_line": 0, "insert_text": "x"}),
-        ("delete", {"path": "/memories/a.md"}),
-        ("rename", {"old_path": "/memories/a.md", "new_path": "/memories/b.md"}),
-    ):
-        with pytest.raises(Conflict) as refused:
-            bench.memory(command, if_digest=seen, **parameters)
-        assert refused.value.data == {"if_digest": seen, "digest": digest_bytes(b"theirs\n")}
-    assert bench.files() == {".memories/a.md": b"theirs\n"}
 
 
 def test_an_old_digest_is_a_conflict_whether_or_not_the_command_fits_the_text(bench: Any) -> None:

@@ -98,32 +98,6 @@ def test_a_word_is_found_by_any_of_its_spellings(
         assert hit.snippet.split("**")[1].replace("\ufeff", "") == written.replace("\ufeff", "")
 
 
-@pytest.mark.parametrize(
-    ("written", "typed"),
-    [
-        ("הַמַּעֲרֶכֶת", "המערכת"),
-        ("كِتَابُ", "كتاب"),
-        ("الـعـربـيـة", "العربية"),
-        ("إلى", "الى"),
-        ("βάση", "ΒΑΣΗ"),
-        ("Αθήνα", "αθηνα"),
-        (unicodedata.normalize("NFD", "설정"), "설정"),
-        (unicodedata.normalize("NFD", "がぎ"), "がぎ"),
-        ("葛\U000e0100城", "葛城"),
-        ("ﾃﾞｰﾀﾍﾞｰｽの設定", '"データベースの設定"'),
-        ("ещё", "еще"),
-        ("5㎏", "5kg"),
-        ("co\u00adop\u200bera\u200dte", "cooperate"),
-    ],
-)
-def test_a_word_is_found_as_others_write_it(
-    make: Callable[[str, str], Any], written: str, typed: str
-) -> None:
-    bench = make(".memories/note.md", f"a {written} b\n")
-    assert find_paths(bench, typed) == [".memories/note.md"]
-    assert not find_paths(bench, f"b -{typed}")
-
-
 @pytest.mark.parametrize("path", ["setup-guide.md", "2026-03-16.md", "api_v2.txt", "a/MEMORY.md"])
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_the_name_of_a_file_with_its_ending_finds_the_note(
