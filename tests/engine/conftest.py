@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,6 +137,12 @@ class Bench:
         place.write_bytes(text.encode() if isinstance(text, str) else text)
         self.announce(path)
         return place
+
+    def fill(self, notes: Mapping[str, str | bytes]) -> SyncDone:
+        """Save notes, and sync."""
+        for path, text in notes.items():
+            self.write(path, text)
+        return self.sync()
 
     def announce(self, path: str) -> None:
         self.workspace.note_unscanned(path, self.now_s)

@@ -186,8 +186,7 @@ def test_existing_notes_are_checked(bench: Any) -> None:
     bench.write(".memories/good.md", "# Good\n<!-- memory: {kind: note, topic: x} -->\n\ntext\n")
     keywords = ", ".join(f"k{number}" for number in range(21))
     bad = f"---\npriority: P7\nkind: rumour\n---\n# Bad\n<!-- memory: {{keywords: [{keywords}]}} -->\nx\n"
-    bench.write(".memories/bad.md", bad)
-    bench.sync()
+    bench.fill({".memories/bad.md": bad})
     checked = validate_notes(bench.workspace, bench.config, None)
     assert {(fault.path, fault.line, fault.field) for fault in checked.faults} == {
         (".memories/bad.md", 1, "kind"), (".memories/bad.md", 2, ""),
@@ -198,8 +197,7 @@ def test_existing_notes_are_checked(bench: Any) -> None:
 
 
 def test_a_place_without_notes_does_not_pass_a_check(bench: Any) -> None:
-    bench.write(".memories/good.md", "# Good\n\ntext\n")
-    bench.sync()
+    bench.fill({".memories/good.md": "# Good\n\ntext\n"})
     for path in (".memories/goood.md", "docs/*.md"):
         with pytest.raises(NoteNotFound, match="no note is indexed at"):
             validate_notes(bench.workspace, bench.config, path)

@@ -163,8 +163,7 @@ def test_a_user_wide_text_is_shown_beside_a_best_line_over_the_budget(make_bench
     texts = ("the elephant walks " * 500, "Answer in German. " * 40)
     for bench, text in zip(benches, texts, strict=True):
         bench.open()
-        bench.write("MEMORY.md", f"# Memory\n\n{text}\n")
-        bench.sync()
+        bench.fill({"MEMORY.md": f"# Memory\n\n{text}\n"})
     for query in ("elephant", ""):
         params = ContextParams(query=query, max_tokens=400)
         offers = [
@@ -269,11 +268,9 @@ def test_what_init_wrote_adds_nothing_while_it_is_unchanged(bench: Any) -> None:
     assert (built.text, built.included) == ("", [])
     assert "first notes" in str(built.why_empty)
     assert ask(bench, "plain words").text
-    bench.write("MEMORY.md", FIRST_NOTES["MEMORY.md"] + "\n## Style\n\nBe brief.\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": FIRST_NOTES["MEMORY.md"] + "\n## Style\n\nBe brief.\n"})
     assert ask(bench).text == "## Prior Knowledge\n\n### Memory › Style · MEMORY.md:6-8\nBe brief."
-    bench.write("MEMORY.md", FIRST_NOTES["MEMORY.md"].replace("plain words", "rhymes"))
-    bench.sync()
+    bench.fill({"MEMORY.md": FIRST_NOTES["MEMORY.md"].replace("plain words", "rhymes")})
     assert "rhymes" in ask(bench).text
 
 
@@ -359,8 +356,7 @@ def test_the_label_of_a_heading_alone_makes_room_for_what_is_beneath_it(bench: A
 def test_a_heading_of_one_word_without_text_is_left_out_of_a_session_start(
     bench: Any, heading: str, is_shown: bool
 ) -> None:
-    bench.write("MEMORY.md", f"# House\n\nBe brief.\n\n## {heading}\n\n## Tests\n\nrun them\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": f"# House\n\nBe brief.\n\n## {heading}\n\n## Tests\n\nrun them\n"})
     text = ask(bench).text
     assert (heading in text) == is_shown
     assert "Be brief." in text
@@ -369,9 +365,7 @@ def test_a_heading_of_one_word_without_text_is_left_out_of_a_session_start(
 
 def test_a_small_session_block_has_recent_memory_besides_pinned_sections(bench: Any) -> None:
     pinned = "---\nkind: preference\ntags: [style, pinned]\n---\n# How we work\n\n## Code\nSmall commits, each with a test.\n"
-    bench.write(".memories/rules.md", pinned)
-    bench.write("MEMORY.md", "# Memory\n\nBe brief.\n")
-    bench.sync()
+    bench.fill({".memories/rules.md": pinned, "MEMORY.md": "# Memory\n\nBe brief.\n"})
     assert {reason for _, reason in places(ask(bench, max_tokens=100))} == {"pinned", "MEMORY.md"}
 
 

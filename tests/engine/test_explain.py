@@ -32,16 +32,14 @@ def settle(bench: Any) -> None:
 
 @pytest.fixture
 def filled(bench: Any) -> Any:
-    bench.write(
-        "MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold and the connection closed\n"
+    bench.fill(
+        {
+            "MEMORY.md": "# Cache\nredis is hot\n\n# Disk\nthe disk is cold and the connection closed\n",
+            ".memories/errors.md": "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n",
+            ".memories/2024-05-07.md": "# Kubernetes\nthe authentication of kubernetes\n",
+            ".memories/old.md": "---\nstatus: archived\n---\n# Old\nthe kraken sleeps\n",
+        }
     )
-    bench.write(
-        ".memories/errors.md",
-        "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n",
-    )
-    bench.write(".memories/2024-05-07.md", "# Kubernetes\nthe authentication of kubernetes\n")
-    bench.write(".memories/old.md", "---\nstatus: archived\n---\n# Old\nthe kraken sleeps\n")
-    bench.sync()
     settle(bench)
     return bench
 
@@ -282,8 +280,7 @@ def test_notes_that_are_not_indexed_are_named(filled: Any) -> None:
 def test_each_of_several_workspaces_has_its_own_reason(filled: Any, make_bench: Any) -> None:
     other = make_bench("other")
     other.open()
-    other.write("MEMORY.md", "---\nkind: note\n---\nunlike redis\n")
-    other.sync()
+    other.fill({"MEMORY.md": "---\nkind: note\n---\nunlike redis\n"})
     settle(other)
     both = [filled.workspace, other.workspace]
     answer = search_in(both, "redis kind:zzz")
@@ -295,9 +292,10 @@ def test_each_of_several_workspaces_has_its_own_reason(filled: Any, make_bench: 
     assert search_in(both, "unlkie").did_you_mean == "unlike"
 
 
-@pytest.mark.parametrize(
-    ("query", "similar"),
-    [
+def test_values_and_keys_of_properties_that_nothing_has_name_similar_ones(filled: Any) -> None:
+    film = '---\ndirector: ["[[Ridley Scott]]"]\nrating: 7\n---\nzebras\n'
+    filled.fill({".memories/film.md": film})
+    for query, similar in (
         ('meta:director="Ridly Scott"', 'meta:director="Ridley Scott"'),
         ('zebras meta:Director="ridly scott"', 'meta:Director="Ridley Scott"'),
         ("meta:directr=x", "meta:director=x"),
@@ -307,16 +305,8 @@ def test_each_of_several_workspaces_has_its_own_reason(filled: Any, make_bench: 
         ("zebras related_to:resolved_by=errrors", ".memories/errors.md"),
         ("meta:director=Kubrick", ""),
         ("meta:rating>=8", ""),
-    ],
-)
-def test_values_and_keys_of_properties_that_nothing_has_name_similar_ones(
-    filled: Any, query: str, similar: str
-) -> None:
-    filled.write(
-        ".memories/film.md", '---\ndirector: ["[[Ridley Scott]]"]\nrating: 7\n---\nzebras\n'
-    )
-    filled.sync()
-    assert why(filled, query).partition("; similar: ")[2] == similar
+    ):
+        assert why(filled, query).partition("; similar: ")[2] == similar
 
 
 def test_a_note_of_a_relation_that_is_not_there_is_named(filled: Any) -> None:

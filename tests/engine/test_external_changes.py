@@ -15,16 +15,14 @@ from tests.engine.conftest import take
 
 
 def test_notes_that_exist_at_first_are_recorded_without_revisions(bench: Any) -> None:
-    bench.write("MEMORY.md", "one\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "one\n"})
     bench.see()
     assert bench.past() == []
     assert bench.workspace.records.history.heads() == {"MEMORY.md": digest_bytes(b"one\n")}
 
 
 def test_external_changes_after_the_first_recording_are_revisions(bench: Any) -> None:
-    bench.write("MEMORY.md", "one\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "one\n"})
     bench.see()
     bench.write("MEMORY.md", "two\n")
     bench.write(".memories/new.md", "new\n")
@@ -38,8 +36,7 @@ def test_external_changes_after_the_first_recording_are_revisions(bench: Any) ->
 
 
 def test_a_note_moved_by_another_program_keeps_its_history(bench: Any) -> None:
-    bench.write(".memories/a.md", "one\n")
-    bench.sync()
+    bench.fill({".memories/a.md": "one\n"})
     bench.see()
     bench.write(".memories/a.md", "two\n")
     bench.follow()
@@ -54,9 +51,7 @@ def test_a_note_moved_by_another_program_keeps_its_history(bench: Any) -> None:
 
 
 def test_a_change_made_while_memsyncd_was_stopped_is_recorded_at_the_next_start(bench: Any) -> None:
-    bench.write("MEMORY.md", "one\n")
-    bench.write(".memories/gone.md", "gone\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "one\n", ".memories/gone.md": "gone\n"})
     bench.see()
     bench.workspace.close()
     bench.write("MEMORY.md", "two\n")
@@ -72,8 +67,7 @@ def test_a_change_made_while_memsyncd_was_stopped_is_recorded_at_the_next_start(
 
 
 def test_a_missing_root_records_no_deletion(bench: Any) -> None:
-    bench.write("MEMORY.md", "one\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "one\n"})
     bench.see()
     bench.root.rename(bench.root.with_name("away"))
     bench.sync()
@@ -82,8 +76,7 @@ def test_a_missing_root_records_no_deletion(bench: Any) -> None:
 
 
 def test_recording_unchanged_notes_again_records_nothing(bench: Any) -> None:
-    bench.write("MEMORY.md", "one\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "one\n"})
     bench.see()
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
     bench.follow()
@@ -99,8 +92,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_syncs_go_on(
 
     with monkeypatch.context() as broken:
         broken.setattr(History, "record_external", fail)
-        bench.write("MEMORY.md", "one\n")
-        bench.sync()
+        bench.fill({"MEMORY.md": "one\n"})
         bench.see()
     assert "records.db: SQLite failed" in bench.workspace.condition.faults["records"]
     bench.update()
@@ -113,8 +105,7 @@ def test_old_revisions_are_deleted(bench: Any, monkeypatch: pytest.MonkeyPatch) 
     for module in (external_changes, scheduler):
         monkeypatch.setattr(module, "PRUNE_AFTER", 20)
     bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=5))
-    bench.write("MEMORY.md", "begin\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "begin\n"})
     bench.see()
     for number in range(20 + 1):
         bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text=str(number))

@@ -104,8 +104,7 @@ def test_a_purge_deletes_revisions_that_contain_a_text_and_no_others(bench: Any)
 
 def test_notes_that_still_contain_the_text_are_named(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="token-1234\n")
-    bench.write("MEMORY.md", "token-1234\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "token-1234\n"})
     bench.see()
     done = forget(bench, containing="token-1234")
     assert (done.still_in, done.is_clean) == ([".memories/a.md", "MEMORY.md"], False)

@@ -28,9 +28,7 @@ NOW_S = 1_795_000_000.0
 
 @pytest.fixture
 def ordering(bench: Any) -> Any:
-    bench.write(".memories/runs.md", NOTE)
-    bench.write(".memories/calm.md", "# Calm\n\nA koala sleeps.\n")
-    bench.sync()
+    bench.fill({".memories/runs.md": NOTE, ".memories/calm.md": "# Calm\n\nA koala sleeps.\n"})
     return bench
 
 

@@ -63,8 +63,7 @@ SECTION = "MEMORY.md#pool/sizes"
 
 @pytest.fixture
 def filled(bench: Any) -> Any:
-    bench.write("MEMORY.md", NOTE)
-    bench.sync()
+    bench.fill({"MEMORY.md": NOTE})
     return bench
 
 
@@ -94,12 +93,10 @@ def test_every_answer_has_the_metadata_of_a_section_over_that_of_its_note(filled
 
 def test_importance_is_that_of_the_kind_where_none_is_stated(bench: Any) -> None:
     for kind, defaults in DEFAULT_KINDS.items():
-        bench.write(f".memories/{kind}.md", f"---\nkind: {kind.upper()}\n---\nword{kind}\n")
-        bench.sync()
+        bench.fill({f".memories/{kind}.md": f"---\nkind: {kind.upper()}\n---\nword{kind}\n"})
         [hit] = search_in([bench.workspace], f"word{kind} path:.memories/{kind}.md").hits
         assert (hit.importance, hit.is_importance_stated) == (defaults.importance, False)
-    bench.write("MEMORY.md", "plain\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "plain\n"})
     [hit] = search_in([bench.workspace], "plain").hits
     assert (hit.kind, hit.importance, hit.is_importance_stated) == (None, 0.5, False)
 
@@ -124,13 +121,12 @@ def test_a_note_without_a_date_has_the_day_of_saving_and_says_so(bench: Any) -> 
 
 
 def test_fields_in_prose_and_aliases_are_metadata_that_is_found(bench: Any) -> None:
-    bench.write(
-        "MEMORY.md", "---\naliases: [Zanzibar]\n---\n# A\nowner:: ann\n\n# B\ntext [by:: bo]\n"
+    bench.fill(
+        {
+            "MEMORY.md": "---\naliases: [Zanzibar]\n---\n# A\nowner:: ann\n\n# B\ntext [by:: bo]\n",
+            ".memories/log.md": "alias:: Timbuktu\nowner:: cy\ntags:: [[red]], blue\n\n- text\n",
+        }
     )
-    bench.write(
-        ".memories/log.md", "alias:: Timbuktu\nowner:: cy\ntags:: [[red]], blue\n\n- text\n"
-    )
-    bench.sync()
 
     def find(query: str) -> set[str]:
         return {hit.anchor for hit in search_in([bench.workspace], query).hits}
@@ -144,8 +140,7 @@ def test_fields_in_prose_and_aliases_are_metadata_that_is_found(bench: Any) -> N
 
 def test_marks_for_programs_are_no_words(bench: Any) -> None:
     text = "> [!warning]- Hot\n> stove ^blk-7\n\n- see ((0b0c7a3e-1111-2222-3333-444455556666))\n"
-    bench.write("MEMORY.md", text)
-    bench.sync()
+    bench.fill({"MEMORY.md": text})
     for word, is_found in (
         ("stove", True),
         ("hot", True),
@@ -157,22 +152,19 @@ def test_marks_for_programs_are_no_words(bench: Any) -> None:
 
 
 def test_metadata_follows_an_edit_of_the_front_matter_and_of_a_comment(filled: Any) -> None:
-    filled.write("MEMORY.md", NOTE.replace("infra", "data").replace("colour: blue, ", ""))
-    filled.sync()
+    filled.fill({"MEMORY.md": NOTE.replace("infra", "data").replace("colour: blue, ", "")})
     assert get(filled, anchor="MEMORY.md#pool")["meta"]["Owner"] == "data"
     own = {"title": "Pool", "reviewers": "ann, bo", "Owner": "me"}
     assert get(filled, anchor=SECTION)["meta"] == own
-    filled.write("MEMORY.md", NOTE.partition("---\n# Pool")[2])
-    filled.sync()
+    filled.fill({"MEMORY.md": NOTE.partition("---\n# Pool")[2]})
     assert get(filled, path="MEMORY.md")["meta"] == {}
 
 
 def test_secrets_in_metadata_are_redacted_where_it_is_shown(bench: Any) -> None:
     token = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
-    bench.write(
-        "MEMORY.md", f"---\nsource: {token}\npassword: Hunter2!x9Qz\nbuild: {token}\n---\nplain\n"
+    bench.fill(
+        {"MEMORY.md": f"---\nsource: {token}\npassword: Hunter2!x9Qz\nbuild: {token}\n---\nplain\n"}
     )
-    bench.sync()
     [hit] = search_in([bench.workspace], "plain").hits
     [note] = list_notes(bench.workspace, SEARCH_POLICY, ListParams()).notes
     built = build_block(bench.workspace, "plain")
@@ -183,8 +175,7 @@ def test_secrets_in_metadata_are_redacted_where_it_is_shown(bench: Any) -> None:
 
 
 def test_a_long_value_is_cut(bench: Any) -> None:
-    bench.write("MEMORY.md", f"---\nlog: {'x' * 50_000}\n---\nplain\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": f"---\nlog: {'x' * 50_000}\n---\nplain\n"})
     assert get(bench, path="MEMORY.md")["meta"] == {"log": "x" * 1000}
 
 
@@ -266,12 +257,10 @@ def test_a_section_expires_at_its_time(bench: Any) -> None:
 
 
 def test_an_answer_without_hits_says_that_what_matches_has_expired(bench: Any) -> None:
-    bench.write("MEMORY.md", OTHERS["day.md"])
-    bench.sync()
+    bench.fill({"MEMORY.md": OTHERS["day.md"]})
     answer = search_in([bench.workspace], "pool", now_s=NOW_S)
     assert "is:expired" in (answer.why_empty or "")
-    bench.write("MEMORY.md", OTHERS["zone.md"])
-    bench.sync()
+    bench.fill({"MEMORY.md": OTHERS["zone.md"]})
     answer = search_in([bench.workspace], "pool", now_s=NOW_S)
     assert "is:expired is:archived" in (answer.why_empty or "")
     answer = search_in([bench.workspace], "pool source:x", now_s=NOW_S)

@@ -123,25 +123,21 @@ def test_redaction_changes_neither_the_hits_nor_their_order(filled: Any) -> None
 
 
 def test_notes_without_secrets_are_unchanged_by_redaction(bench: Any) -> None:
-    bench.write(
-        "MEMORY.md", "# Memory\n\nmax_tokens: 4096, api_key: YOUR_KEY, password: see the vault\n"
+    bench.fill(
+        {"MEMORY.md": "# Memory\n\nmax_tokens: 4096, api_key: YOUR_KEY, password: see the vault\n"}
     )
-    bench.sync()
     assert show(bench, "password") == show(bench, "password", UNMASKED)
     assert build(bench) == build(bench, config=UNMASKED)
 
 
 def test_similar_words_never_reveal_a_secret(bench: Any) -> None:
-    bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe sunflowar grows.\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe sunflowar grows.\n"})
     assert "similar words in notes: sunflowar;" in explain_empty(bench, "snuflower")
-    bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "# Hosts\n\npassword: Sunflowre-9x4z\n"})
     assert "similar words" not in explain_empty(bench, "snuflower")
-    bench.write(
-        "MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n"
+    bench.fill(
+        {"MEMORY.md": "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n"}
     )
-    bench.sync()
     assert "sunflowre" in explain_empty(bench, "snuflower")
 
 
@@ -180,12 +176,10 @@ def test_problems_list_secrets_until_they_are_removed(filled: Any) -> None:
         (".memories/hosts.md", line) for line in (3, 5, 7, 11)
     ]
     assert not any(TOKEN in str(problem) or PASSWORD in str(problem) for problem in secrets)
-    filled.write(".memories/hosts.md", "# Hosts\n\nIn the vault.\n")
-    filled.sync()
+    filled.fill({".memories/hosts.md": "# Hosts\n\nIn the vault.\n"})
     assert find_problems(filled.workspace) == []
     assert filled.ask("SELECT count(*) FROM secrets") == [(0,)]
-    filled.write(".memories/hosts.md", HOSTS)
-    filled.sync()
+    filled.fill({".memories/hosts.md": HOSTS})
     (filled.root / ".memories/hosts.md").unlink()
     filled.sync()
     assert filled.ask("SELECT count(*) FROM secrets") == [(0,)]
@@ -194,8 +188,7 @@ def test_problems_list_secrets_until_they_are_removed(filled: Any) -> None:
 def test_the_guard_checks_are_part_of_the_fingerprint_of_an_index(bench: Any) -> None:
     assert index_fingerprint(UNGUARDED) != index_fingerprint(bench.config)
     bench.config = UNGUARDED
-    bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": f"# Memory\n\nThe token is {TOKEN}.\n"})
     assert find_problems(bench.workspace) == []
     assert TOKEN in show(bench, "token", UNGUARDED)
 
@@ -241,12 +234,10 @@ def test_similar_words_reveal_no_secret_of_an_index_made_without_the_check(bench
 def test_a_secret_that_an_edit_writes_or_moves_is_masked(bench: Any) -> None:
     plain = "".join(f"# Host {n}\n\nThe runner {n} waits.\n\n" for n in range(40))
     for at in ("# Host 20\n", "The runner 39 waits.\n", "# Host 0\n"):
-        bench.write(".memories/hosts.md", plain)
-        bench.sync()
+        bench.fill({".memories/hosts.md": plain})
         for moved in ("", "An early line.\n\n"):
             text = plain.replace("The runner 5 waits.\n", f"The runner 5 waits.\n{moved}")
-            bench.write(".memories/hosts.md", text.replace(at, f"{at}\n{HOSTS}"))
-            bench.sync()
+            bench.fill({".memories/hosts.md": text.replace(at, f"{at}\n{HOSTS}")})
             assert_nothing_leaks(bench)
 
 
@@ -257,8 +248,7 @@ def test_an_index_without_secret_rows_is_redacted_too(filled: Any) -> None:
 
 
 def test_a_chunk_of_a_giant_line_shows_nothing_of_a_key(bench: Any) -> None:
-    bench.write("MEMORY.md", f"{'larch ' * 12_000}\n{KEY}\n{'maple ' * 12_000}\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": f"{'larch ' * 12_000}\n{KEY}\n{'maple ' * 12_000}\n"})
     for query in ("larch", "maple", "larch maple rsa"):
         text = build(bench, query, max_tokens=100_000)
         assert text
@@ -282,8 +272,7 @@ LINES = st.sampled_from(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(LINES, max_size=12), max_tokens=st.integers(20, 400))
 def test_no_reported_secret_is_ever_shown(bench: Any, lines: list[str], max_tokens: int) -> None:
-    bench.write("MEMORY.md", "\n".join(lines))
-    bench.sync()
+    bench.fill({"MEMORY.md": "\n".join(lines)})
     visible = [
         build(bench, query, max_tokens=max_tokens)
         for query in ("", "token password word heading item rsa", "path:MEMORY.md")
@@ -343,8 +332,7 @@ An elder grows.
 
 
 def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -> None:
-    bench.write("MEMORY.md", NAMES)
-    bench.sync()
+    bench.fill({"MEMORY.md": NAMES})
     answer = search_in([bench.workspace], "maple elder larch", MASKED)
     assert {tag for hit in answer.hits for tag in hit.tags} == {"tree", "[masked: API key]"}
     notes = list_notes(bench.workspace, MASKED, ListParams()).notes

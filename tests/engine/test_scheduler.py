@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import weakref
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +21,39 @@ from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import CheckResult, WatchTask
 from memsyncd.engine.worker import Job, heartbeat
 from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreFull
 from tests.engine.test_job_completions import count_turns
 from tests.engine.test_watching import open_workspaces, wait_for
 
 
-def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> None:
+def make_root(tmp_path: Path) -> Path:
     root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
+    (root / ".memories").mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def run_ready(tmp_path: Path, scenario: Callable[[Workspaces, Workspace], Awaitable[None]]) -> None:
+    """Run this on a workspace that has been indexed, and stop."""
+
+    async def run() -> None:
+        workspaces = open_workspaces(tmp_path)
+        workspace = workspaces.add(str(make_root(tmp_path)))
+        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+        await scenario(workspaces, workspace)
+        await asyncio.to_thread(workspaces.stop)
+
+    asyncio.run(run())
+
+
+def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> None:
     is_over = threading.Event()
 
     def hold() -> Job[None]:
         is_over.wait()
         yield
 
-    async def scenario() -> None:
-        workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root))
-        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+    async def scenario(workspaces: Workspaces, workspace: Workspace) -> None:
         held = workspaces._worker.submit("another", hold)
         checked: list[int] = []
         for number in range(5):
@@ -50,9 +66,8 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         workspaces.scheduler.reconcile(lambda: checked.append(5))
         await wait_for(lambda: checked == [0, 5])
         assert workspaces.counters(workspace).syncs.n == n_syncs + 1
-        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(scenario())
+    run_ready(tmp_path, scenario)
 
 
 def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -> None:
@@ -107,8 +122,7 @@ def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -
 
 @pytest.mark.parametrize("is_wide", [False, True])
 def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: bool) -> None:
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
+    root = make_root(tmp_path)
     is_held, is_over = threading.Event(), threading.Event()
 
     def hold() -> Job[None]:
@@ -116,10 +130,7 @@ def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: b
         is_over.wait()
         yield
 
-    async def scenario() -> None:
-        workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root))
-        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+    async def scenario(workspaces: Workspaces, workspace: Workspace) -> None:
         await asyncio.to_thread(workspaces.watching.watcher.stop)
         n_before = workspaces.counters(workspace).syncs.n
 
@@ -145,19 +156,14 @@ def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: b
         n_before += 1
         await save_while_busy(range(20, 100))
         assert workspaces.counters(workspace).syncs.n == n_before + 1
-        await asyncio.to_thread(workspaces.stop)
 
-    asyncio.run(scenario())
+    run_ready(tmp_path, scenario)
 
 
 def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path) -> None:
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
+    root = make_root(tmp_path)
 
-    async def scenario() -> None:
-        workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root))
-        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+    async def scenario(workspaces: Workspaces, workspace: Workspace) -> None:
         await asyncio.to_thread(workspaces.watching.watcher.stop)
 
         async def find_without_event(*names: str) -> None:
@@ -175,17 +181,15 @@ def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path
         await find_without_event("missed.md", "missed-too.md")
         await wait_for(lambda: workspace.condition.n_missed_events > 1)
         assert workspace.condition.n_missed_events == 2
-        await asyncio.to_thread(workspaces.stop)
 
-    asyncio.run(scenario())
+    run_ready(tmp_path, scenario)
 
 
 def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(external_changes, "SLICE_S", 0.0)  # each slice records one batch
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
+    root = make_root(tmp_path)
     for number in range(5 * external_changes.BATCH_NOTES):
         (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
 
@@ -208,7 +212,7 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(
         assert reported == [False, False]
         await wait_for(lambda: workspace.is_recorded)
         await wait_for(lambda: not workspaces.count_jobs() and not workspace.condition.n_unrecorded)
-        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())
 
@@ -216,8 +220,7 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(
 def test_the_result_of_a_save_waits_for_no_recording_and_later_jobs_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
+    root = make_root(tmp_path)
     is_over = threading.Event()
     record = scheduler.record_changes
 
@@ -247,7 +250,7 @@ def test_the_result_of_a_save_waits_for_no_recording_and_later_jobs_do(
         n_revisions = workspaces.scheduler.run(workspace, read_history)
         is_over.set()
         assert await asyncio.wrap_future(n_revisions) == 1
-        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())
 
@@ -256,8 +259,7 @@ def test_quiet_time_after_a_change_is_reported_so_that_memory_can_be_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "TIDY_AFTER_S", 0.1)
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
+    root = make_root(tmp_path)
 
     async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
@@ -270,19 +272,14 @@ def test_quiet_time_after_a_change_is_reported_so_that_memory_can_be_released(
         (root / ".memories" / "0.md").write_text("saved\n")
         await wait_for(lambda: bool(tidied))
         assert workspace.condition.counts.files == 1
-        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())
 
 
 def test_the_result_of_a_sync_is_freed_without_a_garbage_collection(tmp_path: Path) -> None:
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
 
-    async def scenario() -> None:
-        workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root))
-        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+    async def scenario(workspaces: Workspaces, workspace: Workspace) -> None:
         gc.disable()
         try:
             synced = weakref.ref(workspaces.scheduler.sync(workspace))
@@ -292,44 +289,33 @@ def test_the_result_of_a_sync_is_freed_without_a_garbage_collection(tmp_path: Pa
             await wait_for(lambda: synced() is None)
         finally:
             gc.enable()
-        await asyncio.to_thread(workspaces.stop)
 
-    asyncio.run(scenario())
+    run_ready(tmp_path, scenario)
 
 
 def test_readers_keep_what_they_read_at_a_scan_for_a_request_and_not_at_a_sync(
     tmp_path: Path,
 ) -> None:
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
 
-    async def scenario() -> None:
-        workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root))
-        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+    async def scenario(workspaces: Workspaces, workspace: Workspace) -> None:
         with workspace.acquire(5) as reader:
             reader.memo["read"] = True
         await asyncio.wrap_future(workspaces.scheduler.scan(workspace))
         assert reader.memo
         await asyncio.wrap_future(workspaces.scheduler.sync(workspace))
         assert not reader.memo
-        await asyncio.to_thread(workspaces.stop)
 
-    asyncio.run(scenario())
+    run_ready(tmp_path, scenario)
 
 
 def test_a_rebuild_that_is_asked_for_twice_is_one_and_a_sync_does_not_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rebuild, "BULK_BYTES", 1)
-    root = tmp_path.resolve() / "proj"
-    (root / ".memories").mkdir(parents=True)
+    root = make_root(tmp_path)
     (root / ".memories" / "0.md").write_text("larch\n")
 
-    async def scenario() -> None:
-        workspaces = open_workspaces(tmp_path)
-        workspace = workspaces.add(str(root))
-        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+    async def scenario(workspaces: Workspaces, workspace: Workspace) -> None:
         first = workspaces.scheduler.rebuild(workspace)
         assert workspaces.scheduler.rebuild(workspace) is first
         await wait_for(lambda: bool(running_pids()))
@@ -343,9 +329,8 @@ def test_a_rebuild_that_is_asked_for_twice_is_one_and_a_sync_does_not_wait_for_i
         assert done.is_rebuild
         assert workspace.condition.n_rebuilds == 1
         await wait_for(lambda: workspace.condition.state == "ready")
-        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(scenario())
+    run_ready(tmp_path, scenario)
 
 
 def test_notes_of_a_folder_that_leaves_are_gone_though_a_note_takes_its_name_within_the_grace(
@@ -370,6 +355,6 @@ def test_notes_of_a_folder_that_leaves_are_gone_though_a_note_takes_its_name_wit
         # Its pending delete sets the timer again, for all notes that are known to be missing.
         other.unlink()
         await wait_for(lambda: workspace.condition.counts.files == 1)
-        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(scenario())

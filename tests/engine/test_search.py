@@ -141,8 +141,7 @@ def test_a_hurried_search_explains_a_miss_if_that_takes_no_time(filled: Any) -> 
 def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[..., Any]) -> None:
     other = make_bench("other")
     other.open()
-    other.write("MEMORY.md", "redis elsewhere")
-    other.sync()
+    other.fill({"MEMORY.md": "redis elsewhere"})
     workspaces: list[Workspace] = [filled.workspace, other.workspace]
     answer = search_in(workspaces, "redis")
     assert {(hit.workspace, hit.path) for hit in answer.hits} == {
@@ -170,8 +169,7 @@ def test_a_word_counts_as_much_as_it_is_rare_in_all_workspaces_together(
         for number in range(20 - notes):
             bench.write(f".memories/other-{number}.md", f"nothing {number}\n")
         bench.sync()
-    many.write(".memories/best.md", "deploy deploy\n")
-    many.sync()
+    many.fill({".memories/best.md": "deploy deploy\n"})
     workspaces = [single.workspace, many.workspace]
     raw = {hit.workspace: hit.explain["stems"] for hit in search_in(workspaces, "deploy").hits}
     assert raw["one-1"] > 10 * raw["many-1"]
@@ -191,14 +189,12 @@ def test_damage_names_its_workspace(filled: Any, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def kept(filled: Any) -> Any:
-    filled.write(
-        ".memories/old.md", "---\nstatus: archived\ncreated: 2024-02-01\n---\nredis was slow\n"
+    filled.fill(
+        {
+            ".memories/old.md": "---\nstatus: archived\ncreated: 2024-02-01\n---\nredis was slow\n",
+            ".memories/2026-03-01.md": "# Redis\n<!-- memory: {kind: decision, task: WU-7} -->\nredis it is\n",
+        }
     )
-    filled.write(
-        ".memories/2026-03-01.md",
-        "# Redis\n<!-- memory: {kind: decision, task: WU-7} -->\nredis it is\n",
-    )
-    filled.sync()
     return filled
 
 
@@ -258,13 +254,9 @@ def test_a_filter_is_not_a_word_to_match(kept: Any) -> None:
 def test_an_excluded_word_is_excluded_in_all_its_forms_and_changes_no_other_score(
     bench: Any,
 ) -> None:
-    bench.write("MEMORY.md", "redis timeout\n")
-    bench.write(".memories/a.md", "redis has disks\n")
-    bench.sync()
-    bench.write(".memories/b.md", "redis timeout 2026\n")
-    bench.sync()
-    bench.write(".memories/c.md", "other words\n")
-    bench.sync()
+    bench.fill({"MEMORY.md": "redis timeout\n", ".memories/a.md": "redis has disks\n"})
+    bench.fill({".memories/b.md": "redis timeout 2026\n"})
+    bench.fill({".memories/c.md": "other words\n"})
     plain, without = (
         ask(bench, query) for query in ('"redis timeout" 2026', '"redis timeout" 2026 -disk')
     )
@@ -463,9 +455,7 @@ def test_a_word_beside_the_best_chunk_of_a_passage_is_no_related_one(bench: Any)
     text = (
         f"# Power\n\nThe electrician, electricity, electrical. {filler}\n\nThe electrics. {filler}"
     )
-    bench.write(".memories/a.md", text)
-    bench.write(".memories/c.md", "The baker has a van.\n")
-    bench.sync()
+    bench.fill({".memories/a.md": text, ".memories/c.md": "The baker has a van.\n"})
     [hit] = ask(bench, "electrics").hits
     assert (hit.matched, hit.matched_related) == (["electrics"], [])
 
@@ -476,8 +466,7 @@ def test_any_words_of_a_paragraph_are_found_in_quotes_also_over_the_edge_of_two_
     bench.config = Config()  # the chunks of others do not overlap
     words = [f"w{number:04}" for number in range(1500)]
     lines = [" ".join(words[start : start + 9]) for start in range(0, 750, 9)]
-    bench.write(".memories/a.md", "\n".join(lines) + f"\n\n{' '.join(words[756:])}\n")
-    bench.sync()
+    bench.fill({".memories/a.md": "\n".join(lines) + f"\n\n{' '.join(words[756:])}\n"})
     assert bench.workspace.condition.counts.chunks > 5
     for start in [*range(0, 750, 7), *range(756, 1490, 7)]:
         phrase = " ".join(words[start : start + 6])
@@ -522,8 +511,7 @@ def test_the_common_words_of_a_question_count_in_a_row_beside_its_only_other_wor
     for number in range(6):
         bench.write(f".memories/lines-{number}.md", "Lines: short lines, long lines.\n")
     filler = "The crew paints the deck and checks the ropes. " * 8
-    bench.write(".memories/z.md", f"{filler}\nIt warns for lines that are too long.\n")
-    bench.sync()
+    bench.fill({".memories/z.md": f"{filler}\nIt warns for lines that are too long.\n"})
     assert ask(bench, "for lines that are too").hits[0].path == ".memories/z.md"
 
 
@@ -564,8 +552,7 @@ def test_a_related_word_passes_the_filters_as_any_other(bench: Any) -> None:
     for number in range(3):
         kind = "error" if number else "decision"
         bench.write(f".memories/{number}.md", f"---\nkind: {kind}\n---\nelectrician {number}\n")
-    bench.write(".memories/old.md", "---\nstatus: archived\n---\nelectrician\n")
-    bench.sync()
+    bench.fill({".memories/old.md": "---\nstatus: archived\n---\nelectrician\n"})
     assert [hit.path for hit in ask(bench, "electrics kind:error").hits] == [
         ".memories/1.md",
         ".memories/2.md",
@@ -620,15 +607,13 @@ def test_a_word_is_found_as_people_write_it_otherwise_and_shown_as_the_note_has_
         ("Платёж прошёл", "ПЛАТЕЖ", "**Платёж** прошёл"),
         ("Платеж прошел", "плате\u0308ж", "**Платеж** прошел"),
     ):
-        bench.write(".memories/a.md", f"{note}\n")
-        bench.sync()
+        bench.fill({".memories/a.md": f"{note}\n"})
         hits = [(hit.snippet, hit.matched) for hit in ask(bench, query).hits]
         assert hits == [(snippet, [query])]
 
 
 def test_a_note_is_found_by_the_joined_words_of_its_name(bench: Any) -> None:
-    bench.write(".memories/pre-commit.md", "Runs ruff.\n")
-    bench.sync()
+    bench.fill({".memories/pre-commit.md": "Runs ruff.\n"})
     for query in ("pre-commit", "precommit"):
         hits = ask(bench, query).hits
         assert [(hit.path, hit.matched) for hit in hits] == [(".memories/pre-commit.md", [query])]
@@ -636,9 +621,7 @@ def test_a_note_is_found_by_the_joined_words_of_its_name(bench: Any) -> None:
 
 def test_each_section_is_found_by_the_title_that_front_matter_states(bench: Any) -> None:
     text = "---\ntitle: Idempotency keys\n---\n## Why\n\nStripe repeats.\n\n## Cleanup\n\nEach night.\n"
-    bench.write(".memories/202602031530.md", text)
-    bench.write(".memories/other.md", "# Cleanup\n\nof keys\n")
-    bench.sync()
+    bench.fill({".memories/202602031530.md": text, ".memories/other.md": "# Cleanup\n\nof keys\n"})
     [best, *_] = ask(bench, "idempotency cleanup").hits
     assert (best.anchor, best.snippet) == (
         ".memories/202602031530.md#cleanup",
@@ -683,8 +666,7 @@ PLAIN = (
 
 def test_neighbours_with_metadata_of_their_own_are_a_hit_each(bench: Any) -> None:
     bench.config = Config()
-    bench.write(".memories/errors.md", POOLS)
-    bench.sync()
+    bench.fill({".memories/errors.md": POOLS})
     hits = ask(bench, "redis sockets").hits
     assert {hit.heading[-1]: (hit.kind, hit.importance, hit.source) for hit in hits} == {
         "Acme": ("error", 0.9, "acme"),
@@ -699,14 +681,12 @@ def test_neighbours_with_metadata_of_their_own_are_a_hit_each(bench: Any) -> Non
 def test_as_many_hits_are_found_as_memories_of_one_second_match(bench: Any) -> None:
     meta = "<!-- memory: {kind: decision, created: '2026-11-28T03:00:00Z'} -->"
     parts = [f"## Part {number}\n{meta}\n\nredis has {number}\n" for number in range(6)]
-    bench.write(".memories/decisions.md", "# Decisions\n\n" + "\n".join(parts))
-    bench.sync()
+    bench.fill({".memories/decisions.md": "# Decisions\n\n" + "\n".join(parts)})
     assert len(ask(bench, "redis", limit=5).hits) == 5
 
 
 def test_a_hit_of_several_sections_names_each(bench: Any) -> None:
-    bench.write(".memories/zoo.md", PLAIN)
-    bench.sync()
+    bench.fill({".memories/zoo.md": PLAIN})
     [hit] = ask(bench, "wombat").hits
     assert (hit.start_line, hit.end_line) == (3, 13)
     assert [
@@ -723,8 +703,7 @@ def test_a_hit_of_several_sections_names_each(bench: Any) -> None:
 
 @pytest.mark.parametrize("more", [{"sort": "importance"}, {"filters": Filters(after="2001")}])
 def test_an_order_or_a_filter_by_metadata_joins_no_sections(bench: Any, more: Any) -> None:
-    bench.write(".memories/zoo.md", PLAIN)
-    bench.sync()
+    bench.fill({".memories/zoo.md": PLAIN})
     hits = ask(bench, "wombat", **more).hits
     assert sorted(hit.heading[-1] for hit in hits) == ["One", "Three", "Two"]
     assert all(hit.sections == [] for hit in hits)
@@ -732,8 +711,7 @@ def test_an_order_or_a_filter_by_metadata_joins_no_sections(bench: Any, more: An
 
 def test_front_matter_is_no_hit_beside_the_section_below_it(bench: Any) -> None:
     bench.config = Config()
-    bench.write(".memories/pool.md", "---\nkind: error\nowner: infra\n---\n## Pool\n\nIt leaks.\n")
-    bench.sync()
+    bench.fill({".memories/pool.md": "---\nkind: error\nowner: infra\n---\n## Pool\n\nIt leaks.\n"})
     for query in ("kind:error", "pool kind:error", "pool meta:owner=infra"):
         [hit] = ask(bench, query).hits
         assert (hit.start_line, hit.end_line) == (5, 7)

@@ -201,8 +201,7 @@ def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
     bench = make({**notes, at: notes.get(at, "") + f"\n\n{rare} sighted\n"})
     before = ask(bench, "kraken")
     assert {hit.path for hit in before.hits} == {at}
-    bench.write(".memories/unrelated.md", unrelated)
-    bench.sync()
+    bench.fill({".memories/unrelated.md": unrelated})
     after = ask(bench, "kraken")
     assert places(after) == places(before)
     assert {tuple(hit.matched) for hit in after.hits} == {("kraken",)}

@@ -227,22 +227,6 @@ def test_a_signal_to_all_reaches_every_reader_but_its_sender(bench: Bench) -> No
     assert (inbox(bench, agent="bob"), inbox(bench, agent="eve")) == ([], ["freeze"])
 
 
-def test_a_claimed_signal_has_one_reader(bench: Bench) -> None:
-    number = send(bench, "who takes it?", tasks=["WU-1"]).signal.id
-    assert ack(bench, number, agent="ada", task="WU-1", claim=True).acked == [number]
-    assert ack(bench, number, agent="ada", task="WU-1", claim=True).already == [number]
-    for claim in (False, True):
-        assert ack(bench, number, agent="bob", task="WU-1", claim=claim).claimed == [number]
-    assert inbox(bench, agent="bob", task="WU-1") == []
-
-
-def test_a_signal_that_another_reader_has_is_not_claimed(bench: Bench) -> None:
-    number = send(bench, "done", tasks=["WU-1"]).signal.id
-    ack(bench, number, agent="ada", task="WU-1")
-    assert ack(bench, number, agent="bob", task="WU-1", claim=True).claimed == [number]
-    assert ack(bench, number, agent="bob", task="WU-1").acked == [number]
-
-
 def test_an_addressee_that_nobody_has_read_as_is_named(bench: Bench) -> None:
     assert send(bench, "one", agents=["ada"]).warnings == [
         "nobody has read signals as agent:ada yet"

@@ -198,9 +198,7 @@ def test_near_copies_are_grouped_the_longest_first_and_nothing_changes(bench: An
 def test_vectors_find_copies_in_other_words(garage: Any) -> None:
     first = "The automobile must be repaired in the garage before winter comes."
     other = "The vehicle must get a repair at the garage before the winter."
-    garage.write(".memories/x.md", f"# X\n\n{first}\n")
-    garage.write(".memories/y.md", f"# Y\n\n{other}\n")
-    garage.sync()
+    garage.fill({".memories/x.md": f"# X\n\n{first}\n", ".memories/y.md": f"# Y\n\n{other}\n"})
     assert plan(garage, min_similarity=0.7).groups == []
     garage.workspace.vectors = ConceptVectors(garage.workspace)
     groups = plan(garage, min_similarity=0.7)
@@ -268,8 +266,7 @@ def test_what_nearly_exists_is_found_by_its_rarest_words_among_many_sections(ben
     fact = "The pool waits at most 25 s, since Redis gives up after 30 s."
     bench.write(".memories/redis.md", f"# Redis\n\n## Timeouts\n\n{fact}\n")
     old = "---\nstatus: archived\n---\n# Old\n\n## Timeouts\n\n"
-    bench.write(".memories/old.md", f"{old}{fact}\n")
-    bench.sync()
+    bench.fill({".memories/old.md": f"{old}{fact}\n"})
     find = partial(find_nearly_same, bench.workspace, config=bench.config, now_s=1.0, limit=5)
     again = fact.replace("at most", "no more than")
     assert [section.anchor for section in find(text=again)] == [".memories/redis.md#redis/timeouts"]

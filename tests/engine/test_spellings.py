@@ -62,9 +62,7 @@ def make(make_bench: MakeBench) -> Callable[[str, str], Any]:
     def make_one(path: str, text: str) -> Any:
         bench = make_bench(f"project-{next(numbers)}")
         bench.open()
-        bench.write(path, text)
-        bench.write(".memories/other.md", "# Other\n\nnothing of it\n")
-        bench.sync()
+        bench.fill({path: text, ".memories/other.md": "# Other\n\nnothing of it\n"})
         return bench
 
     return make_one
@@ -105,8 +103,7 @@ def test_the_name_of_a_file_with_its_ending_finds_the_note(
 ) -> None:
     path = f".memories/{path}"
     bench = make(path, "text\n")
-    bench.write(".memories/more.md", "the setup guide of api v2, a memory of 2026 03 16\n")
-    bench.sync()
+    bench.fill({".memories/more.md": "the setup guide of api v2, a memory of 2026 03 16\n"})
     name = path.rpartition("/")[2]
     # Each path here has a word with the stem of `MEMORY`.
     assert find_paths(bench, f"{quote}{name}{quote}")[: 1 if "MEMORY" in name else None] == [path]
@@ -117,8 +114,7 @@ def test_the_name_of_a_file_with_its_ending_finds_the_note(
 @pytest.mark.parametrize("sign", ["✅", "🚀", "§§", "→", "❤", "👩\u200d💻"])
 def test_a_sign_is_found_by_itself(make: Callable[[str, str], Any], sign: str) -> None:
     bench = make(".memories/note.md", f"a {sign} b\n")
-    bench.write(".memories/third.md", "a b\n")
-    bench.sync()
+    bench.fill({".memories/third.md": "a b\n"})
     assert find_paths(bench, sign) == find_paths(bench, f'"{sign}"') == [".memories/note.md"]
     assert find_paths(bench, f"a -{sign}") == [".memories/third.md"]
     assert find_paths(bench, f"nothing {sign}") == [".memories/other.md"]

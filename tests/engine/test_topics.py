@@ -15,7 +15,6 @@ from memsyncd.config import Config, HistoryConfig
 from memsyncd.core.editing.topics import trim_text
 from memsyncd.core.paths import NotePath
 from memsyncd.engine.external_changes import prune_slice
-from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused
 from memsyncd.operations.plans import preview
@@ -152,8 +151,7 @@ def test_the_history_of_a_field_is_not_asked_of_a_section(redis: Any) -> None:
 def test_a_read_only_note_is_listed_and_not_written_to(bench: Any) -> None:
     scope = bench.workspace.scope
     bench.workspace.scope = replace(scope, read_only=scope.read_only.parse([REDIS]))
-    bench.write(REDIS, "# Redis\n\n## Log\n\nx\n")
-    bench.sync()
+    bench.fill({REDIS: "# Redis\n\n## Log\n\nx\n"})
     assert [field.name for field in read(bench).fields] == ["Log"]
     with pytest.raises(PathRefused, match="read-only"):
         append(bench, "y")
@@ -340,24 +338,9 @@ def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis
     assert {path: (redis.root / path).read_bytes() for path in paths} == before
 
 
-def test_a_topic_with_the_title_of_another_is_near_and_can_be_appended_to(redis: Any) -> None:
-    params = TopicCreateParams(title="redis", note="other", fields={"Log": "It stopped."})
-    near = find_near_topic(redis.workspace, Config(), params, now_s=NOW_S)
-    assert (near[0].anchor, near[0].similarity) == (f"{REDIS}#redis", 1.0)
-    assert choose_near(redis.workspace, redis.config, near, "add") is None
-    there = choose_near(redis.workspace, redis.config, near, "append")
-    assert there is near[0]
-    decide = make_create_decision(
-        redis.workspace, redis.config, params, client="t", at=AT, into=there.path
-    )
-    assert redis.edit(decide).answer.fields == (f"{REDIS}#redis/log",)
-    assert [field.text for field in read(redis).fields[0].values] == ["It stopped.", "It runs."]
-
-
 def test_a_topic_with_the_same_name_is_reported_without_its_secrets(bench: Any) -> None:
     token = "ghp_" + "a1B2c3D4e5F6" * 3
-    bench.write(".memories/redis.md", f"# Redis {token}\n\nA cache.\n")
-    bench.sync()
+    bench.fill({".memories/redis.md": f"# Redis {token}\n\nA cache.\n"})
     params = TopicCreateParams(title="redis", summary="Something else.")
     [near] = find_near_topic(bench.workspace, Config(), params, now_s=NOW_S)
     assert near.heading == ["Redis [masked: GitHub token]"]

@@ -65,8 +65,7 @@ LOG = "# Log\n\n" + "".join(
 
 @pytest.fixture
 def log(bench: Any) -> Any:
-    bench.write(".memories/log.md", LOG + "### Part of Warm\n\ndetail\n")
-    bench.sync()
+    bench.fill({".memories/log.md": LOG + "### Part of Warm\n\ndetail\n"})
     return bench
 
 
@@ -176,16 +175,14 @@ def test_filters_select_and_a_limit_chooses_among_them(log: Any) -> None:
 
 def test_a_plan_that_is_out_of_date_is_refused(log: Any) -> None:
     shown = show(log)
-    log.write(".memories/log.md", LOG + make_section("Other", 300))
-    log.sync()
+    log.fill({".memories/log.md": LOG + make_section("Other", 300)})
     before = log.files()
     with pytest.raises(Conflict, match="since this was planned"):
         apply(log, plan=shown.plan)
     assert log.files() == before
     named = {"anchors": [".memories/log.md#log/other"]}
     shown = show(log, **named)
-    log.write(".memories/log.md", LOG)
-    log.sync()
+    log.fill({".memories/log.md": LOG})
     with pytest.raises(Conflict, match="since this was planned"):
         apply(log, plan=shown.plan, **named)
     with pytest.raises(NoteNotFound):
@@ -294,8 +291,7 @@ def test_memories_past_their_time_are_cleaned_up(bench: Any) -> None:
             ("Kept", 3, f"expires: {aged(1)}, lifecycle: project"), ("Stale", 300),
         )
     )  # fmt: skip
-    bench.write(".memories/log.md", text)
-    bench.sync()
+    bench.fill({".memories/log.md": text})
     plan = show(bench, "cleanup")
     assert [(item.heading[-1], item.reason) for item in plan.archived] == [
         ("Flash", "ephemeral"), ("Old session", "session"), ("Offer", "expired"),
@@ -338,8 +334,7 @@ Not a summary.
 
 @pytest.fixture
 def runs(bench: Any) -> Any:
-    bench.write(".memories/runs.md", RUNS)
-    bench.sync()
+    bench.fill({".memories/runs.md": RUNS})
     return bench
 
 
@@ -396,17 +391,6 @@ def test_a_section_is_not_promoted_onto_its_own_note(runs: Any) -> None:
     assert runs.files() == files
 
 
-def test_the_summaries_of_a_task_are_promoted_in_one_change_set(runs: Any) -> None:
-    before = runs.files()
-    outcome = promote(runs, task="wu-1", tag="decision")
-    assert [section.heading for section in outcome.answer.promoted] == ["Retries help", "Pool size"]
-    assert all(
-        not section.is_new for section in promote(runs, task="WU-1", tag="decision").answer.promoted
-    )
-    runs.undo(change_set=outcome.change_set)
-    assert runs.files() == before
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -458,8 +442,7 @@ An old fault.
 
 @pytest.fixture
 def fragments(bench: Any) -> Any:
-    bench.write(".memories/fragments.md", FRAGMENTS)
-    bench.sync()
+    bench.fill({".memories/fragments.md": FRAGMENTS})
     return bench
 
 
@@ -496,8 +479,7 @@ def test_topic_and_kind_answer_where_no_keyword_does_then_words(fragments: Any) 
 
 def test_what_was_accessed_last_comes_first_among_equals(bench: Any) -> None:
     section = "## {}\n<!-- memory: {{topic: x, updated: 2026-01-0{}}} -->\n\ntext\n\n"
-    bench.write("MEMORY.md", section.format("One", 1) + section.format("Two", 2))
-    bench.sync()
+    bench.fill({"MEMORY.md": section.format("One", 1) + section.format("Two", 2)})
     assert name(ask(bench, topic="x")) == ["Two", "One"]
     assert name(ask(bench, {"MEMORY.md#one": AccessCount(1, PROMOTED_S)}, topic="x")) == [
         "One",
@@ -523,8 +505,7 @@ def test_a_recalled_text_lacks_the_comment_whose_fields_the_answer_has(fragments
 
 def test_a_recall_keeps_within_its_budget(bench: Any) -> None:
     section = "## Part {}\n<!-- memory: {{topic: x}} -->\n\n" + "word " * 40 + "\n\n"
-    bench.write("MEMORY.md", "".join(section.format(number) for number in range(9)))
-    bench.sync()
+    bench.fill({"MEMORY.md": "".join(section.format(number) for number in range(9))})
     found = ask(bench, topic="x", max_tokens=200)
     assert 0 < found.tokens <= 200
     assert (len(found.memories) + found.left_out, found.left_out > 0) == (9, True)

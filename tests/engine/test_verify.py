@@ -150,12 +150,10 @@ def test_every_difference_from_a_fresh_parse_is_reported_as_wrong(filled: Bench)
 
 def test_edits_of_a_large_note_leave_the_rows_that_parsing_it_gives(filled: Bench) -> None:
     lines = [line for n in range(400) for line in (f"## Part {n}", "", f"{n} {'word ' * 40}", "")]
-    filled.write(".memories/large.md", "\n".join(lines))
-    filled.sync()
+    filled.fill({".memories/large.md": "\n".join(lines)})
     for at, put in ((402, ["other"]), (403, ["", "two more", "lines"]), (9, []), (0, ["## New"])):
         lines[at : at + 1] = put
-        filled.write(".memories/large.md", "\n".join(lines))
-        filled.sync()
+        filled.fill({".memories/large.md": "\n".join(lines)})
         assert find_levels(prove(filled)) == {"ok"}, (at, put)
 
 

@@ -406,14 +406,6 @@ def test_stopping_closes_a_paused_job(worker: WorkerPool) -> None:
     wait.ended.set_result("too late")
 
 
-def test_an_idle_worker_stops_at_once() -> None:
-    worker = WorkerPool("memsyncd-test")
-    worker.call(lambda: None).result(10)
-    assert worker.is_alive()
-    assert worker.stop(10)
-    assert not worker.is_alive()
-
-
 WAIT_S = 60.0
 POLICY = StallPolicy(takeover_s=5.0, stalled_s=10.0)
 LATER_S = 2 * POLICY.takeover_s
@@ -573,14 +565,6 @@ def read_state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_one_step_runs_at_a_time_while_no_step_is_overdue(pool: WorkerPool, block: Block) -> None:
-    done = [pool.call(block.count, key) for key in "abcdef" for _ in range(3)]
-    pool.detach_overdue(time.monotonic())
-    for future in done:
-        future.result(WAIT_S)
-    assert block.most_running == 1
-
-
 def test_each_blocked_key_holds_one_thread_for_any_number_of_jobs(
     pool: WorkerPool, block: Block
 ) -> None:
@@ -700,18 +684,6 @@ def test_a_call_that_is_made_here_and_blocks_holds_up_its_own_key_alone(block: B
     thread.join(WAIT_S)
     assert returned == ["a"]
     assert pool.stop(WAIT_S)
-
-
-def test_jobs_that_come_during_a_call_that_is_made_here_run_after_it(
-    pool: WorkerPool, block: Block
-) -> None:
-    thread = threading.Thread(target=pool.call_here, args=(lambda: next(block.steps()), "a"))
-    thread.start()
-    block.wait()
-    jobs = [pool.call(lambda: "done", key) for key in ("a", "b")]
-    block.release()
-    assert [job.result(WAIT_S) for job in jobs] == ["done", "done"]
-    thread.join(WAIT_S)
 
 
 def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Block) -> None:
