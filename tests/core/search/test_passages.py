@@ -356,9 +356,6 @@ def test_ordering_loses_no_chunk_and_does_not_depend_on_input_order(
     assert order_start_chunks(shuffler.sample(chunks, len(chunks))) == ordered
 
 
-# --- Highlight ------------------------------------------------------------------------------------
-
-
 # --- Matches --------------------------------------------------------------------------------------
 
 
@@ -512,10 +509,6 @@ def test_a_short_text_is_shown_whole_with_its_matches_marked() -> None:
     assert render_snippet("the cache is cold", [(4, 9)]) == "the **cache** is cold"
 
 
-def test_white_space_is_folded() -> None:
-    assert render_snippet("# Cache\n\n\tis   cold\n", [(2, 7)]) == "# **Cache** is cold"
-
-
 @pytest.mark.parametrize(
     ("text", "match", "snippet"),
     [
@@ -557,19 +550,6 @@ def test_thousands_of_matches_in_one_giant_line_take_linear_time() -> None:
     began_s = time.thread_time()
     assert render_snippet(text, places).startswith("**filler** **filler**")
     assert time.thread_time() - began_s < 1.0
-
-
-def test_a_match_at_either_end_is_shown() -> None:
-    text = f"first {'x ' * 400}last"
-    assert render_snippet(text, [(0, 5)]).startswith("**first** x")
-    assert render_snippet(text, [(len(text) - 4, len(text))]).endswith("x **last**")
-
-
-def test_a_text_without_spaces_is_cut_as_well() -> None:
-    text = "日" * 5000
-    snippet = render_snippet(text, [(2500, 2502)])
-    assert "**日日**" in snippet
-    assert len(snippet) <= WINDOW_CHARACTERS + 10
 
 
 @given(texts_with_matches())
@@ -654,12 +634,6 @@ def test_a_text_that_holds_the_question_counts_no_less_than_one_with_its_words_s
     finder = RunFinder(question, TELLING)
     assert finder.measure(f"{before} {question} {after}") == VERBATIM
     assert finder.measure(f"{before} {' '.join(shuffled)} {after}") <= VERBATIM
-
-
-@given(ROWS, TEXTS, TEXTS)
-def test_more_text_counts_no_less(row: list[str], text: str, more: str) -> None:
-    finder = RunFinder(" ".join(row), TELLING)
-    assert finder.measure(text) <= finder.measure(f"{text} {more}")
 
 
 @given(ROWS, st.lists(WORDS, max_size=12))

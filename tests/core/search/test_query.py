@@ -267,20 +267,6 @@ def test_what_does_not_count_as_typed_is_described(text: str, problems: list[str
     assert find_query_problems(text, date(2026, 11, 23)) == problems
 
 
-@given(typed_filters)
-def test_any_text_can_be_described(text: str) -> None:
-    for problem in find_query_problems(text):
-        assert any(
-            said in problem
-            for said in (
-                "was read as words",
-                "did not count",
-                "nothing can pass",
-                "searches other keys",
-            )
-        )
-
-
 @example([" -"] * 5)  # a query may exclude fewer terms than it may have
 @given(st.lists(st.sampled_from([" ", '"', ' "', " -", "-", " kind:", " after:last week", "é"])))
 def test_each_query_with_too_many_terms_is_described(marks: list[str]) -> None:
@@ -574,12 +560,6 @@ def test_stopwords_do_not_count_toward_the_limit_of_terms() -> None:
     assert query.n_dropped == 0
 
 
-def test_terms_beyond_the_limit_are_dropped_and_counted() -> None:
-    query = parse_query(" ".join(f"w{number}" for number in range(TERM_LIMIT + 5)))
-    assert [term.text for term in query.should] == [f"w{number}" for number in range(TERM_LIMIT)]
-    assert query.n_dropped == 5
-
-
 def test_must_not_terms_count_after_any_number_of_words() -> None:
     words = " ".join(f"w{number}" for number in range(TERM_LIMIT + 5))
     query = parse_query(f'{words} -secret "a phrase"')
@@ -654,38 +634,10 @@ def test_words_find_notes_with_any_of_them_and_phrases_only_those_with_them_in_a
     assert find(connection, '"redis timeout" hot') == [3]
 
 
-def test_must_not_terms_exclude_notes() -> None:
-    connection = make_table("redis cache", "redis disk", "cold redis cache")
-    assert find(connection, "redis -cache") == [2]
-    assert find(connection, 'redis -"cold redis"') == [1, 2]
-
-
-def test_a_flag_is_searched_like_any_word() -> None:
-    connection = make_table("use --force with care", "use a feather")
-    assert find(connection, "--force") == [1]
-
-
 def test_a_prefix_finds_its_words_also_within_an_identifier() -> None:
     connection = make_table("kubernetes", "kube_proxy", "cube", "kube_client")
     assert find(connection, "kube*") == [1, 2, 4]
     assert find(connection, "kube_cl*") == [4]
-
-
-def test_the_parts_of_an_identifier_find_it() -> None:
-    connection = make_table("call snake_case_name here", "DEC-0054 was taken")
-    assert find(connection, "case") == [1]
-    assert find(connection, "0054") == [2]
-
-
-def test_words_are_found_whatever_their_case_accents_or_ending() -> None:
-    connection = make_table("Résumés were deployed")
-    for text in ("resume", "RÉSUMÉ", "re\u0301sume\u0301s", "deploy", "DEPLOYING"):
-        assert find(connection, text) == [1], text
-
-
-def test_a_prefix_below_the_minimum_length_is_not_searched_as_a_prefix() -> None:
-    assert parse_query("a*").should[0].form is Form.WORD
-    assert parse_query("ab*").should[0].form is Form.PREFIX
 
 
 def test_common_words_are_dropped_while_others_remain() -> None:
@@ -704,14 +656,6 @@ def make_terms(n_terms: int) -> list[Term]:
     return [Term(text=f"w{n}", words=(f"w{n}",), form=Form.WORD) for n in range(n_terms)]
 
 
-def test_the_rarest_terms_are_chosen_as_long_as_their_matches_fit() -> None:
-    first, second, third, absent = terms = make_terms(4)
-    counts = [900, 30, 60, 0]
-    assert choose_rarest(terms, counts, most=100) == (second, third, absent)
-    assert choose_rarest(terms, counts, most=10) == (second, absent)
-    assert choose_rarest(terms, counts, most=1000) == (first, second, third, absent)
-
-
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=12), st.integers(0, 300))
 def test_the_chosen_terms_match_something_fit_and_leave_no_rarer_one_out(
     counts: list[int], most: int
@@ -725,6 +669,7 @@ def test_the_chosen_terms_match_something_fit_and_leave_no_rarer_one_out(
     assert n_matches <= most or sum(of[term] > 0 for term in chosen) == 1
     for term in set(terms) - set(chosen):
         assert of[term] >= max(of[chosen_] for chosen_ in chosen)
+        assert n_matches + of[term] > most
 
 
 @given(

@@ -150,6 +150,10 @@ def test_a_text_is_folded_alike_with_and_without_places(text: str) -> None:
         ("ภาษา", "ภา าษ ษา า"),
         ("x" * 100_000, ""),
         ("aB" * NAME_LIMIT_CHARACTERS, ""),
+        ("Müller geht", "Mueller"),
+        ("die Straße und das Öl", "Strasse Oel"),
+        ("café", ""),
+        ("GRÜẞE", "GRUeSSE"),
     ],
 )
 def test_these_subwords_are_indexed_with_a_text(text: str, parts: str) -> None:
@@ -212,19 +216,6 @@ def test_a_subword_is_found_at_its_range(text: str) -> None:
         assert start < end <= len(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "spellings"),
-    [
-        ("Müller geht", "Mueller"),
-        ("die Straße und das Öl", "Strasse Oel"),
-        ("café", ""),
-        ("GRÜẞE", "GRUeSSE"),
-    ],
-)
-def test_german_words_are_indexed_as_spelled_without_umlauts(text: str, spellings: str) -> None:
-    assert find_subwords(text) == spellings
-
-
 HUMPED = st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60)
 
 
@@ -271,13 +262,8 @@ def test_a_typed_word_has_this_other_spelling(typed: str, words: tuple[str, ...]
 MARKED = st.text(st.sampled_from("aBv1 20-.,_日ø"), max_size=40)
 
 
-@given(MARKED)
+@given(MARKED | HUMPED)
 def test_a_text_of_any_marks_is_found_by_itself_in_one_pass(text: str) -> None:
-    assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]
-
-
-@given(HUMPED)
-def test_every_indexed_subword_has_a_range(text: str) -> None:
     assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]
 
 
@@ -477,11 +463,6 @@ def test_a_name_in_backticks_is_found_in_a_question_and_in_a_text(
     assert IdentifierMatcher([name]).compute_factor(text, "") == pytest.approx(WHOLE)
 
 
-@given(name=NAMES, more=st.sampled_from(["-x", ".x", "x", "_"]))
-def test_a_part_of_a_longer_name_is_not_the_name(name: str, more: str) -> None:
-    assert IdentifierMatcher([name]).compute_factor(f"`{name}{more}`", "") == 1.0
-
-
 @given(st.text(max_size=60), st.lists(NAMES, min_size=1, max_size=4), st.text(max_size=20))
 def test_a_factor_is_bounded_for_any_text(text: str, names: list[str], path: str) -> None:
     assert 1.0 <= IdentifierMatcher(names).compute_factor(text, path) <= WHOLE + 1e-9
@@ -538,10 +519,6 @@ def test_words_without_a_typing_error_between_them_are_not_suggested(
     assert near(typed, other) == ()
 
 
-def test_a_word_is_not_suggested_for_itself() -> None:
-    assert near("redis", "redis") == ()
-
-
 def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commoner() -> None:
     candidates = [
         ("bessions", 90),
@@ -563,17 +540,6 @@ def test_no_more_suggestions_are_returned_than_are_of_use() -> None:
     assert len(suggest_words("wordx", candidates)) == N_SUGGESTIONS
 
 
-@given(LETTER_WORDS, LETTER_WORDS)
-def test_the_edit_distance_is_a_metric_and_the_bound_only_cuts_it(one: str, other: str) -> None:
-    edits = edit_distance(one, other, 20)
-    assert edits == edit_distance(other, one, 20)
-    assert (edits == 0) == (one == other)
-    assert abs(len(one) - len(other)) <= edits <= max(len(one), len(other))
-    assert [edit_distance(one, other, most) for most in range(4)] == [
-        min(edits, most + 1) for most in range(4)
-    ]
-
-
 def count_edits(one: str, other: str) -> int:
     """The edits by the whole table of beginnings, without any shortcut."""
     table = {(i, 0): i for i in range(len(one) + 1)} | {(0, j): j for j in range(len(other) + 1)}
@@ -590,19 +556,6 @@ def count_edits(one: str, other: str) -> int:
 @given(LETTER_WORDS, LETTER_WORDS, st.integers(0, 4))
 def test_the_edit_distance_is_that_of_the_whole_table(one: str, other: str, most: int) -> None:
     assert edit_distance(one, other, most) == min(count_edits(one, other), most + 1)
-
-
-@given(LETTER_WORDS, st.integers(0, 7), st.sampled_from(["drop", "double", "swap", "change"]))
-def test_a_typing_error_is_one_edit(word: str, at: int, slip: str) -> None:
-    if at + 1 >= len(word):
-        return
-    head, here, rest = word[:at], word[at], word[at + 1 :]
-    slipped = {
-        "drop": head + rest,
-        "double": head + here * 2 + rest,
-        "swap": head + rest[0] + here + rest[1:],
-    }
-    assert edit_distance(word, slipped.get(slip, f"{head}x{rest}"), 3) <= 1
 
 
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
