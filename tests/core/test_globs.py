@@ -36,13 +36,9 @@ def test_a_path_matches_if_it_fits_the_pattern(pattern: str, path: str) -> None:
     assert Globs.parse([pattern]).matches(path) == ((pattern, path) in MATCHING)
 
 
-@pytest.mark.parametrize(
-    "path", ["a.draft.md", ".memories/a.draft.md", ".memories/old/deep/x.md", "old"]
-)
-def test_an_exclusion_without_a_slash_matches_at_any_depth_with_all_content(
-    path: str,
-) -> None:
-    assert Globs.parse_excludes(["*.draft.md", "old/"]).matches(path)
+def test_an_exclusion_without_a_slash_matches_at_any_depth_with_all_content() -> None:
+    for path in ("a.draft.md", ".memories/a.draft.md", ".memories/old/deep/x.md", "old"):
+        assert Globs.parse_excludes(["*.draft.md", "old/"]).matches(path), path
 
 
 @pytest.mark.parametrize("path", [".memories/sessions/a.md", ".memories/sessions"])

@@ -7,9 +7,8 @@ import pytest
 from memsyncd.core.paths import find_copied, is_conflict_copy
 
 
-@pytest.mark.parametrize(
-    "copy",
-    [
+def test_a_conflict_copy_leads_to_the_note_itself() -> None:
+    for copy in (
         "notes/Redis.sync-conflict-20261120-101010-ABCDEFG.md",
         "notes/Redis (conflicted copy 2026-11-20 101010).md",
         "notes/Redis (Ann's conflicted copy 2026-11-20).md",
@@ -18,11 +17,9 @@ from memsyncd.core.paths import find_copied, is_conflict_copy
         "notes/Redis - conflicted copy 2.md",
         "notes/Redis_conflict-20261120-101010.md",
         "notes/Redis_conflict-00000001.md",
-    ],
-)
-def test_a_conflict_copy_leads_to_the_note_itself(copy: str) -> None:
-    assert is_conflict_copy(copy)
-    assert find_copied(copy) == "notes/Redis.md"
+    ):
+        assert is_conflict_copy(copy), copy
+        assert find_copied(copy) == "notes/Redis.md", copy
 
 
 @pytest.mark.parametrize(

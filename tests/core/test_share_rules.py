@@ -175,19 +175,16 @@ def test_commits_wait_for_a_quiet_time_and_the_remote_is_asked_less_often_while_
     assert spread == pytest.approx([240, 360])
 
 
-@pytest.mark.parametrize(
-    ("remote", "has_password"),
-    [
+def test_an_address_with_a_password_is_recognised() -> None:
+    for remote, has_password in (
         ("https://me:token@example.org/a.git", True),
         ("https://ghp_token@example.org/a.git", True),
         ("ssh://git@example.org/a.git", False),
         ("git@example.org:a.git", False),
         ("https://example.org/a.git", False),
         ("/home/me/a:b@c.git", False),
-    ],
-)
-def test_an_address_with_a_password_is_recognised(remote: str, has_password: bool) -> None:
-    assert find_password(remote) == has_password
+    ):
+        assert find_password(remote) == has_password, remote
 
 
 def test_folders_that_another_service_copies_are_recognised() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import posixpath
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,19 +30,14 @@ def test_a_linked_worktree_leads_to_the_main_one_by_absolute_and_relative_pointe
     assert identify(relative) == worktree
 
 
-@pytest.mark.parametrize(
-    ("changed", "trouble"),
-    [
+def test_a_pointer_that_is_not_returned_is_not_followed() -> None:
+    for changed, trouble in (
         ({"/main/.git/worktrees/wt/gitdir": "/elsewhere/.git"}, MOVED),
         ({"/main/.git/worktrees/wt/gitdir": ""}, MOVED),
         (dict.fromkeys([*LINKED][1:], ""), None),
-    ],
-)
-def test_a_pointer_that_is_not_returned_is_not_followed(
-    changed: dict[str, str], trouble: str | None
-) -> None:
-    worktree = identify({**LINKED, **changed})
-    assert worktree == (trouble and Worktree(top="/wt", trouble=trouble))
+    ):
+        worktree = identify({**LINKED, **changed})
+        assert worktree == (trouble and Worktree(top="/wt", trouble=trouble)), changed
 
 
 def test_a_worktree_without_its_repository_says_so_and_a_submodule_does_not() -> None:

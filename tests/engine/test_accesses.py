@@ -217,9 +217,8 @@ def test_purging_erases_the_counts_of_the_place_or_with_the_text(kept: Bench) ->
     assert count(kept) == {}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
+def test_sections_are_matched() -> None:
+    for before, after, expected in (
         ("# A\n\nx\n\n# A\n\ny\n", "# A\n\ny\n", {"a-2": "a"}),
         ("# A\n\nx\n", "# B\n\nx\n", {"a": "b"}),
         ("# A\n\nx\n\n# B\n\ny\n", "# B\n\ny\n\n# C\n\nx\n", {"a": "c", "b": "b"}),
@@ -230,11 +229,9 @@ def test_purging_erases_the_counts_of_the_place_or_with_the_text(kept: Bench) ->
             "# B\n\nx\n\n# Z\n<!-- memory: {id: 7} -->\n\nw\n",
             {"a": "z", "b": "b"},
         ),
-    ],
-)
-def test_sections_are_matched(before: str, after: str, expected: dict[str, str]) -> None:
-    old, new = (trace_sections("n.md", text.encode()) for text in (before, after))
-    assert match_sections(old, new).slugs == expected
+    ):
+        old, new = (trace_sections("n.md", text.encode()) for text in (before, after))
+        assert match_sections(old, new).slugs == expected, before
 
 
 SECTIONS = st.lists(

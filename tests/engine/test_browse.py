@@ -57,9 +57,8 @@ def test_lines_are_read_as_an_editor_counts_them_and_cut_at_the_end(filled: Any)
         assert ((part.start_line, part.end_line), part.text) == (span, text)
 
 
-@pytest.mark.parametrize(
-    ("memory_dir", "place", "named"),
-    [
+def test_a_path_of_the_memory_tool_names_its_note() -> None:
+    for memory_dir, place, named in (
         (".memories", {"path": "/memories/a.md"}, {"path": ".memories/a.md"}),
         (".memories", {"path": "/memories/MEMORY.md"}, {"path": "MEMORY.md"}),
         (".memories", {"anchor": "/memories/a.md#b/c"}, {"anchor": ".memories/a.md#b/c"}),
@@ -67,13 +66,11 @@ def test_lines_are_read_as_an_editor_counts_them_and_cut_at_the_end(filled: Any)
         (".", {"path": "/memories/a.md"}, {"path": "a.md"}),
         (".memories", {"path": ".memories/a.md"}, {"path": ".memories/a.md"}),
         (".memories", {"path": "/memoriesque/a.md"}, {"path": "/memoriesque/a.md"}),
-    ],
-)
-def test_a_path_of_the_memory_tool_names_its_note(
-    memory_dir: str, place: dict[str, str], named: dict[str, str]
-) -> None:
-    scope = make_scope(memory_dir)
-    assert name_from_root(scope, GetParams(**place), may_be_folder=False) == GetParams(**named)
+    ):
+        scope = make_scope(memory_dir)
+        assert name_from_root(scope, GetParams(**place), may_be_folder=False) == GetParams(
+            **named
+        ), memory_dir
 
 
 @pytest.mark.parametrize("path", ["/memories", "/memories/", "/memories/../a.md"])
@@ -82,16 +79,12 @@ def test_a_path_of_the_memory_tool_that_is_no_note_is_refused(path: str) -> None
         name_from_root(make_scope(), GetParams(path=path), may_be_folder=False)
 
 
-@pytest.mark.parametrize(
-    ("memory_dir", "path"), [(".memories", ".memories"), ("inbox", "inbox"), (".", None)]
-)
-def test_the_folder_of_the_memory_tool_is_one_for_methods_that_take_folders(
-    memory_dir: str, path: str | None
-) -> None:
-    named = name_from_root(
-        make_scope(memory_dir), ValidateParams(path="/memories"), may_be_folder=True
-    )
-    assert named == ValidateParams(path=path)
+def test_the_folder_of_the_memory_tool_is_one_for_methods_that_take_folders() -> None:
+    for memory_dir, path in ((".memories", ".memories"), ("inbox", "inbox"), (".", None)):
+        named = name_from_root(
+            make_scope(memory_dir), ValidateParams(path="/memories"), may_be_folder=True
+        )
+        assert named == ValidateParams(path=path), memory_dir
 
 
 def test_each_anchor_of_the_memory_tool_names_its_section() -> None:

@@ -46,9 +46,8 @@ def make(**fields: Any) -> Condition:
     return Condition(**{"is_indexing": False, "synced_at_s": NOW_S - 2, **fields})
 
 
-@pytest.mark.parametrize(
-    ("fault", "check", "level"),
-    [
+def test_every_fault_is_a_finding_with_a_remedy() -> None:
+    for fault, check, level in (
         ("root", "folder", "error"),
         ("disk_full", "disk", "error"),
         ("index", "index", "error"),
@@ -56,13 +55,11 @@ def make(**fields: Any) -> Condition:
         ("sync", "sync", "error"),
         ("watch", "watcher", "warning"),
         ("something_new", "something_new", "warning"),
-    ],
-)
-def test_every_fault_is_a_finding_with_a_remedy(fault: str, check: str, level: str) -> None:
-    found = judge(make(faults={fault: "it is like this"}))
-    assert set(found) == {check}
-    assert (found[check].level, found[check].what) == (level, "it is like this")
-    assert found[check].remedy
+    ):
+        found = judge(make(faults={fault: "it is like this"}))
+        assert set(found) == {check}, fault
+        assert (found[check].level, found[check].what) == (level, "it is like this"), fault
+        assert found[check].remedy, fault
 
 
 def test_each_fault_and_notice_of_a_workspace_has_a_row() -> None:
@@ -91,9 +88,8 @@ def test_the_remedy_for_a_missing_folder_is_a_whole_command() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("fields", "check", "level"),
-    [
+def test_past_failures_are_findings() -> None:
+    for fields, check, level in (
         ({"n_missed_events": 1}, "missed_events", "info"),
         ({"n_missed_events": 3}, "missed_events", "warning"),
         ({"n_rebuilds": 1}, "index", "info"),
@@ -107,14 +103,12 @@ def test_the_remedy_for_a_missing_folder_is_a_whole_command() -> None:
         ({"notices": {"index_log_held": "large"}}, "index", "warning"),
         ({"notices": {"records_log_held": "large"}}, "records", "warning"),
         ({"root_state": "missing", "synced_at_s": None}, "freshness", None),
-    ],
-)
-def test_past_failures_are_findings(fields: dict[str, Any], check: str, level: str | None) -> None:
-    found = judge(make(**fields))
-    assert (found[check].level if check in found else None) == level
-    assert all(
-        finding.remedy for finding in found.values() if finding.level in ("warning", "error")
-    )
+    ):
+        found = judge(make(**fields))
+        assert (found[check].level if check in found else None) == level, fields
+        assert all(
+            finding.remedy for finding in found.values() if finding.level in ("warning", "error")
+        ), fields
 
 
 @pytest.mark.parametrize(
@@ -147,9 +141,8 @@ def test_every_kind_of_file_problem_is_found(code: str) -> None:
     assert finding.remedy
 
 
-@pytest.mark.parametrize(
-    ("code", "check", "level"),
-    [
+def test_each_kind_of_problem_has_its_check() -> None:
+    for code, check, level in (
         ("too_large", "notes_skipped", "warning"),
         ("link_outside", "notes_skipped", "warning"),
         ("not_indexed", "notes_skipped", "info"),
@@ -162,12 +155,10 @@ def test_every_kind_of_file_problem_is_found(code: str) -> None:
         ("second_comment", "problems", "warning"),
         ("unclosed_fence", "problems", "info"),
         ("bom", "problems", "info"),
-    ],
-)
-def test_each_kind_of_problem_has_its_check(code: str, check: str, level: str) -> None:
-    problem = make_problem(path="a.md", line=3, code=code, problem="it is odd", hint="mend it")
-    [finding] = check_problems([problem])
-    assert (finding.check, finding.level) == (check, level)
+    ):
+        problem = make_problem(path="a.md", line=3, code=code, problem="it is odd", hint="mend it")
+        [finding] = check_problems([problem])
+        assert (finding.check, finding.level) == (check, level), code
 
 
 def test_many_problems_of_a_kind_are_one_finding_that_names_the_first() -> None:

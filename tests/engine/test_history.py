@@ -19,9 +19,8 @@ from tests.engine.conftest import Bench, take
 NOTE = "# A\none\n\n# B\ntwo\n"
 
 
-@pytest.mark.parametrize(
-    ("anchor", "path", "target"),
-    [
+def test_targets_are_parsed_as_people_and_tools_write_them() -> None:
+    for anchor, path, target in (
         (None, None, Target()),
         (None, "MEMORY.md", Target(path="MEMORY.md")),
         (None, ".memories/d/", Target(path=".memories/d")),
@@ -29,12 +28,8 @@ NOTE = "# A\none\n\n# B\ntwo\n"
         (None, "/memories", Target(path=".memories")),
         ("MEMORY.md#a/b", None, Target(path="MEMORY.md", heading="a/b")),
         ("/memories/a.md#b", None, Target(path=".memories/a.md", heading="b")),
-    ],
-)
-def test_targets_are_parsed_as_people_and_tools_write_them(
-    anchor: str | None, path: str | None, target: Target
-) -> None:
-    assert parse_target(HistoryParams(anchor=anchor, path=path)) == target
+    ):
+        assert parse_target(HistoryParams(anchor=anchor, path=path)) == target, anchor
 
 
 @pytest.mark.parametrize(

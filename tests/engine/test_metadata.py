@@ -267,9 +267,8 @@ def test_an_answer_without_hits_says_that_what_matches_has_expired(bench: Any) -
     assert "source:x leaves none" in (answer.why_empty or "")
 
 
-@pytest.mark.parametrize(
-    ("kind", "similar"),
-    [
+def test_a_mistyped_kind_has_a_similar_one() -> None:
+    for kind, similar in (
         ("desicion", "decision"),
         ("decisions", "decision"),
         ("Eror", "error"),
@@ -278,10 +277,8 @@ def test_an_answer_without_hits_says_that_what_matches_has_expired(bench: Any) -
         ("rumour", None),
         ("", None),
         (None, None),
-    ],
-)
-def test_a_mistyped_kind_has_a_similar_one(kind: str | None, similar: str | None) -> None:
-    assert find_similar_kind(DEFAULT_KINDS, kind) == similar
+    ):
+        assert find_similar_kind(DEFAULT_KINDS, kind) == similar, kind
 
 
 def test_an_unknown_kind_is_advised_with_a_similar_one() -> None:

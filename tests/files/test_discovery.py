@@ -124,16 +124,13 @@ def test_the_folder_of_a_graph_is_in_the_name_of_its_file(path: str) -> None:
     assert parse_graph_name(f"{coded}.transit") == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "folder"),
-    [
+def test_the_notebook_of_zk_is_in_its_configuration() -> None:
+    for text, folder in (
         ('[notebook]\ndir = "~/zk"', "~/zk"),
         ("[notebook]\ndir = 3", ""),
         ("notebook = 3", ""),
         ("[note]\nlanguage = 'en'", ""),
         ("[[[", ""),
         ("", ""),
-    ],
-)
-def test_the_notebook_of_zk_is_in_its_configuration(text: str, folder: str) -> None:
-    assert parse_zk_notebook(text) == folder
+    ):
+        assert parse_zk_notebook(text) == folder, text

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from memsyncd.core.paths import NotePath
-from memsyncd.errors import Conflict, MemsyncdError, PathRefused, StoreFull, Unwritable
+from memsyncd.errors import Conflict, PathRefused, StoreFull, Unwritable
 from memsyncd.files.confined import NotRegularError
 from memsyncd.files.read import PROBLEMS, UnreadReason, problem, translate_error, translating_errors
 
@@ -30,9 +30,8 @@ def test_a_path_that_is_not_utf8_can_be_encoded_as_the_path_of_a_problem() -> No
     assert problem("\udcff.md", "bad_name").path.encode() == "\ufffd.md".encode()
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
+def test_an_error_of_the_system_becomes_an_error_with_a_hint() -> None:
+    for code, kind in (
         (errno.ENOSPC, StoreFull),
         (errno.EDQUOT, StoreFull),
         (errno.EACCES, Unwritable),
@@ -47,15 +46,11 @@ def test_a_path_that_is_not_utf8_can_be_encoded_as_the_path_of_a_problem() -> No
         (errno.ENAMETOOLONG, PathRefused),
         (errno.ENOENT, Conflict),
         (errno.ESTALE, Conflict),
-    ],
-)
-def test_an_error_of_the_system_becomes_an_error_with_a_hint(
-    code: int, kind: type[MemsyncdError]
-) -> None:
-    error = translate_error(PATH, OSError(code, os.strerror(code), "/somewhere/else"))
-    assert type(error) is kind
-    assert error.hint
-    assert "somewhere" not in error.message
+    ):
+        error = translate_error(PATH, OSError(code, os.strerror(code), "/somewhere/else"))
+        assert type(error) is kind, code
+        assert error.hint, code
+        assert "somewhere" not in error.message, code
 
 
 def test_no_untranslated_error_of_the_system_escapes() -> None:

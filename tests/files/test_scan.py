@@ -49,25 +49,6 @@ def find_codes(snapshot: Snapshot) -> list[tuple[str, str]]:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_memory_md_and_every_note_beneath_memories_are_found_and_nothing_else(root: Path) -> None:
-    for path in (
-        "MEMORY.md",
-        ".memories/a.md",
-        ".memories/b/c.markdown",
-        ".memories/b/d/e.txt",
-        "README.md",
-        ".memories/x.py",
-        "memories/f.md",
-    ):
-        write(root, path)
-    assert sorted(run_scan(root).files) == [
-        ".memories/a.md",
-        ".memories/b/c.markdown",
-        ".memories/b/d/e.txt",
-        "MEMORY.md",
-    ]
-
-
 def test_a_note_whose_name_begins_with_a_number_sign_is_found(root: Path) -> None:
     for path in ("#1 idea.md", "#projects/a.md"):
         write(root, path)

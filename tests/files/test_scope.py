@@ -22,21 +22,17 @@ from memsyncd.files.scope import (
 # --- file names ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_temporary_files_of_tools_are_leftovers() -> None:
+    for name in (
         "4913", "sedAb12cD", "a.md~", "a.md.swp", ".a.md.swo", "#a.md#", ".#a.md",
         "MEMORY.md.tmp.123.0123456789ab", "a.tmp", "a.vsctmp", "a.md___jb_tmp___",
         "a.md___jb_old___", ".syncthing.a.md.tmp", ".goutputstream-X1", "a.part",
-    ],
-)  # fmt: skip
-def test_temporary_files_of_tools_are_leftovers(name: str) -> None:
-    assert is_leftover(name)
+    ):  # fmt: skip
+        assert is_leftover(name), name
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_files_that_a_person_may_have_written_are_not_leftovers() -> None:
+    for name in (
         "a.json",
         "notes",
         "a.xml",
@@ -46,10 +42,8 @@ def test_temporary_files_of_tools_are_leftovers(name: str) -> None:
         "swp",
         "tmpfs",
         "a.md.orig",
-    ],
-)
-def test_files_that_a_person_may_have_written_are_not_leftovers(name: str) -> None:
-    assert not is_leftover(name)
+    ):
+        assert not is_leftover(name), name
 
 
 def test_any_name_can_be_encoded_once_it_is_shown() -> None:
@@ -76,20 +70,17 @@ def test_an_id_depends_on_the_path_alone_and_the_name_is_the_folders(root: Path)
     assert make_root(str(root.parent)).id != plain.id
 
 
-@pytest.mark.parametrize(
-    ("folder", "slug"),
-    [
+def test_an_id_is_a_valid_folder_name_for_any_name_of_the_root() -> None:
+    for folder, slug in (
         ("My Project", "my-project"),
         ("caf\u00e9", "cafe"),
         ("笔记", "workspace"),
         ("../etc", "etc"),
         ("x" * 99, "x" * 40),
-    ],
-)
-def test_an_id_is_a_valid_folder_name_for_any_name_of_the_root(folder: str, slug: str) -> None:
-    id_ = make_root(f"/nowhere/{folder}").id
-    assert id_.startswith(f"{slug}-")
-    assert len(id_) == len(slug) + 9
+    ):
+        id_ = make_root(f"/nowhere/{folder}").id
+        assert id_.startswith(f"{slug}-"), folder
+        assert len(id_) == len(slug) + 9, folder
 
 
 @given(st.text())

@@ -197,9 +197,8 @@ def test_the_last_of_duplicate_keys_counts() -> None:
     assert PARSER.parse_line(line) == RpcRequest("ping", NoParams(), 2)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+def test_text_that_is_not_json_is_a_parse_error() -> None:
+    for line, message in (
         (b"{", "the request is not valid JSON"),
         (b"GET /v1/search?q=x HTTP/1.1\r", "the request is not valid JSON"),
         (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', "the request is not valid JSON"),
@@ -212,12 +211,10 @@ def test_the_last_of_duplicate_keys_counts() -> None:
             b'{"jsonrpc":"2.0","id":1,"method":"get","params":{"path":' + b"[" * 100_000,
             "the request is nested too deeply",
         ),
-    ],
-)
-def test_text_that_is_not_json_is_a_parse_error(line: bytes, message: str) -> None:
-    fault = parse_fault(line)
-    assert (fault.error.code, fault.id) == (-32700, None)
-    assert fault.error.message.startswith(message)
+    ):
+        fault = parse_fault(line)
+        assert (fault.error.code, fault.id) == (-32700, None), line
+        assert fault.error.message.startswith(message), line
 
 
 def test_invalid_utf8_within_parameters_is_answered_with_the_id() -> None:
@@ -225,9 +222,8 @@ def test_invalid_utf8_within_parameters_is_answered_with_the_id() -> None:
     assert (fault.error.code, fault.id) == (-32700, 9)
 
 
-@pytest.mark.parametrize(
-    ("line", "message", "request_id"),
-    [
+def test_json_that_is_not_a_request_is_refused_with_the_reason() -> None:
+    for line, message, request_id in (
         (b"1", "a request is a JSON object", None),
         (b'"ping"', "a request is a JSON object", None),
         (b"[]", "the batch is empty", None),
@@ -252,13 +248,11 @@ def test_invalid_utf8_within_parameters_is_answered_with_the_id() -> None:
             "`id` is a string, a number or null",
             None,
         ),
-    ],
-)
-def test_json_that_is_not_a_request_is_refused_with_the_reason(
-    line: bytes, message: str, request_id: object
-) -> None:
-    fault = parse_fault(line)
-    assert (fault.error.code, fault.error.message, fault.id) == (-32600, message, request_id)
+    ):
+        fault = parse_fault(line)
+        assert (fault.error.code, fault.error.message, fault.id) == (-32600, message, request_id), (
+            line
+        )
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,8 @@ def test_a_request_with_a_version_of_its_own_is_modern_even_after_a_handshake() 
     assert not parser.parse_line(line("tools/list")).params.is_modern
 
 
-@pytest.mark.parametrize(
-    ("message", "code"),
-    [
+def test_a_wrong_message_gets_the_code_that_mcp_prescribes() -> None:
+    for message, code in (
         (line("tools/list"), -32602),
         (line("server/discover"), -32602),
         (
@@ -104,13 +103,11 @@ def test_a_request_with_a_version_of_its_own_is_modern_even_after_a_handshake() 
         (b'{"jsonrpc":"2.0","id":{},"method":"tools/list"}', -32600),
         (b"nonsense", -32700),
         (b"[]", -32600),
-    ],
-)
-def test_a_wrong_message_gets_the_code_that_mcp_prescribes(message: bytes, code: int) -> None:
-    fault = mcp.McpParser().parse_line(message)
-    assert isinstance(fault, Fault)
-    assert fault.error.code == code
-    assert fault.error.data["hint"]
+    ):
+        fault = mcp.McpParser().parse_line(message)
+        assert isinstance(fault, Fault), message
+        assert fault.error.code == code, message
+        assert fault.error.data["hint"], message
 
 
 def test_an_unknown_version_is_answered_with_the_known_versions() -> None:
@@ -238,9 +235,8 @@ def test_a_tool_is_described_whole_with_the_required_arguments_of_its_method(
         assert required <= named
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "fields"),
-    [
+def test_arguments_become_parameters() -> None:
+    for name, arguments, fields in (
         ("memory_search", {"query": "a", "kind": "decision", "limit": None}, {"query": "a"}),
         ("memory_get", {"path": "a/b.md:3-9"}, {"path": "a/b.md", "start_line": 3, "end_line": 9}),
         ("memory_get", {"path": "b.md:3"}, {"path": "b.md", "start_line": 3, "end_line": 3}),
@@ -276,18 +272,13 @@ def test_a_tool_is_described_whole_with_the_required_arguments_of_its_method(
             {"query": "a", "kind": "", "path": "", "tag": []},
             {"query": "a", "filters": Filters()},
         ),
-    ],
-)
-def test_arguments_become_parameters(
-    name: str, arguments: dict[str, Any], fields: dict[str, Any]
-) -> None:
-    _, params = mcp_tools.choose_call(mcp_tools.TOOLS[name], arguments)
-    assert {field: getattr(params, field) for field in fields} == fields
+    ):
+        _, params = mcp_tools.choose_call(mcp_tools.TOOLS[name], arguments)
+        assert {field: getattr(params, field) for field in fields} == fields, name
 
 
-@pytest.mark.parametrize(
-    ("arguments", "method", "fields"),
-    [
+def test_an_action_of_a_tool_is_a_call_of_its_method() -> None:
+    for arguments, method, fields in (
         ({"action": "resume", "session": "s"}, "session.resume", {"session": "s"}),
         ({"action": "checkpoint", "content": "x", "task": "T"}, "task.checkpoint", {"task": "T"}),
         ({"action": "inbox", "agent": "a"}, "signal.inbox", {"agent": "a"}),
@@ -297,14 +288,10 @@ def test_arguments_become_parameters(
             {"agents": ["a"], "tasks": ["T"], "content": "x"},
         ),
         ({"action": "ack", "signals": 3, "agent": "a"}, "signal.ack", {"signals": [3]}),
-    ],
-)
-def test_an_action_of_a_tool_is_a_call_of_its_method(
-    arguments: dict[str, Any], method: str, fields: dict[str, Any]
-) -> None:
-    called, params = mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
-    assert called.name == method
-    assert {field: getattr(params, field) for field in fields} == fields
+    ):
+        called, params = mcp_tools.choose_call(mcp_tools.TOOLS["memory_agent"], arguments)
+        assert called.name == method, arguments
+        assert {field: getattr(params, field) for field in fields} == fields, arguments
 
 
 @pytest.mark.parametrize(
@@ -448,19 +435,16 @@ def test_a_hint_that_an_agent_can_follow_is_kept() -> None:
     assert mcp_tools.advise_agent(error) == error.hint
 
 
-@pytest.mark.parametrize(
-    ("hint", "advice"),
-    [
+def test_an_agent_is_not_told_to_change_a_time_limit() -> None:
+    for hint, advice in (
         ("ask again, or with a longer timeout_ms", "ask again"),
         ("use fewer or rarer words, or a longer timeout_ms", "use fewer or rarer words"),
         (
             "ask again, send fewer requests at once, or ask with a longer timeout_ms",
             "ask again, send fewer requests at once",
         ),
-    ],
-)
-def test_an_agent_is_not_told_to_change_a_time_limit(hint: str, advice: str) -> None:
-    assert mcp_tools.advise_agent(NotFresh("it takes too long", hint=hint)) == advice
+    ):
+        assert mcp_tools.advise_agent(NotFresh("it takes too long", hint=hint)) == advice, hint
 
 
 def test_a_long_note_is_cut_at_a_line_with_where_to_go_on() -> None:

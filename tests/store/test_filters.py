@@ -122,17 +122,6 @@ def test_filters_select_these_sections(filled: Index) -> None:
     ] == LET_THROUGH
 
 
-def test_joined_filters_select_the_sections_that_match_all_of_them(filled: Index) -> None:
-    tagged, errors, archived = (
-        Filters(tags=("auth",)),
-        Filters(kinds=("error",)),
-        Filters(is_archived=True),
-    )
-    assert find(filled, tagged.join(errors)) == {API_CACHE}
-    assert find(filled, Filters(kinds=("decision",)).join(errors)) == set()
-    assert find(filled, errors.join(archived)) == find(filled, archived.join(errors)) == {OLD}
-
-
 def test_no_statement_runs_without_a_filter(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "redis")])
     with index.pool.acquire(5) as reader:
@@ -159,9 +148,9 @@ CAR = "type:: [[Feature]]\nrating:: 10\n\n# Car\n<!-- memory: {owner: Bob, task:
 FILM_TOP, CAR_TOP, CAR_OWN = "film.md#", "car.md#", "car.md#car"
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_properties_are_filtered_as_they_are_meant(index: Index, put: Put) -> None:
+    index.apply([put("film.md", FILM), put("car.md", CAR)])
+    for text, found in (
         ('meta:director="ridley scott"', {FILM_TOP}),
         ('meta:director="[[Ridley Scott]]"', {FILM_TOP}),
         ('meta:"Director=Ann O\'Hara"', {FILM_TOP}),
@@ -179,13 +168,8 @@ FILM_TOP, CAR_TOP, CAR_OWN = "film.md#", "car.md#", "car.md#car"
         ("has:empty", set()),
         ("has:tags", set()),
         ("has:year has:task", {FILM_TOP, CAR_OWN}),
-    ],
-)
-def test_properties_are_filtered_as_they_are_meant(
-    index: Index, put: Put, text: str, found: set[str]
-) -> None:
-    index.apply([put("film.md", FILM), put("car.md", CAR)])
-    assert find(index, extract_filters(text)[0]) == found
+    ):
+        assert find(index, extract_filters(text)[0]) == found
 
 
 POOL = """---
@@ -209,9 +193,9 @@ POOL_TITLE, POOL_OWN, PLAIN_TITLE, FILE_NAME = (
 POOL_TOP, PLAIN_TOP = "pool.md#", "plain.md#"
 
 
-@pytest.mark.parametrize(
-    ("text", "anchors"),
-    [
+def test_topics_keywords_and_parts_of_a_source_are_filtered(index: Index, put: Put) -> None:
+    index.apply([put("pool.md", POOL), put("plain.md", PLAIN), put("lone.md", "text\n")])
+    for text, anchors in (
         ("topic:REDIS", {POOL_TOP, POOL_TITLE}),
         ("topic:pools", {POOL_TOP, POOL_TITLE}),
         ("topic:login", {POOL_OWN}),
@@ -228,15 +212,10 @@ POOL_TOP, PLAIN_TOP = "pool.md#", "plain.md#"
         ('source:client="ACME" source:acme', {POOL_TOP, POOL_TITLE, POOL_OWN}),
         ("source:date=2026-03-01", {POOL_TOP, POOL_TITLE}),
         ("source:client=acm", set()),
-    ],
-)
-def test_topics_keywords_and_parts_of_a_source_are_filtered(
-    index: Index, put: Put, text: str, anchors: set[str]
-) -> None:
-    index.apply([put("pool.md", POOL), put("plain.md", PLAIN), put("lone.md", "text\n")])
-    assert find(index, extract_filters(text)[0]) & {
-        POOL_TOP, POOL_TITLE, POOL_OWN, PLAIN_TOP, PLAIN_TITLE, FILE_NAME,
-    } == anchors  # fmt: skip
+    ):
+        assert find(index, extract_filters(text)[0]) & {
+            POOL_TOP, POOL_TITLE, POOL_OWN, PLAIN_TOP, PLAIN_TITLE, FILE_NAME,
+        } == anchors  # fmt: skip
 
 
 def test_a_keyword_that_is_removed_is_no_longer_filtered(index: Index, put: Put) -> None:
@@ -331,26 +310,20 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
             assert len(numbers) == n_found, (path, [paths[row] for row in numbers])
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
+def test_a_path_of_the_memory_tool_names_the_same_notes(filled: Index) -> None:
+    for path, found in (
         ("/memories/api/notes.md", {API_CACHE, API_CACHET}),
         ("/memories/api/", {API_CACHE, API_CACHET}),
         ("/memories/api/*.md", {API_CACHE, API_CACHET}),
         ("/memories/MEMORY.md", {TOP, CACHE, KEYS, SERVER}),
         ("/memories", {API_CACHE, API_CACHET, DIARY}),
         ("/memoriesapi", set()),
-    ],
-)
-def test_a_path_of_the_memory_tool_names_the_same_notes(
-    filled: Index, path: str, found: set[str]
-) -> None:
-    assert find(filled, Filters(paths=(path,))) == found
+    ):
+        assert find(filled, Filters(paths=(path,))) == found
 
 
-@pytest.mark.parametrize(
-    ("path", "n_found"),
-    [
+def test_an_absolute_path_within_the_root_names_the_same_notes(filled: Index) -> None:
+    for path, n_found in (
         ("/home/you/api/.memories/api/notes.md", 1),
         ("/home/you/api/.memories/api/", 1),
         ("/home/you/api/**/*.md", 3),
@@ -359,16 +332,12 @@ def test_a_path_of_the_memory_tool_names_the_same_notes(
         ("/home/you/apis/MEMORY.md", 0),
         ("/home/you", 0),
         ("/memories", 4),
-    ],
-)
-def test_an_absolute_path_within_the_root_names_the_same_notes(
-    filled: Index, path: str, n_found: int
-) -> None:
-    with filled.pool.acquire(5) as reader:
-        reader.root, reader.memory_folder = "/home/you/api", ""
-        assert len(find_file_ids(reader, [path])) == n_found
-        counted = count_sections(reader, Filters(paths=(path,)), [], most=1)
-        assert bool(counted.n_notes) == bool(n_found)
+    ):
+        with filled.pool.acquire(5) as reader:
+            reader.root, reader.memory_folder = "/home/you/api", ""
+            assert len(find_file_ids(reader, [path])) == n_found
+            counted = count_sections(reader, Filters(paths=(path,)), [], most=1)
+            assert bool(counted.n_notes) == bool(n_found)
 
 
 def test_a_path_with_the_name_of_a_note_or_folder_is_no_glob(index: Index, put: Put) -> None:

@@ -115,14 +115,6 @@ def test_a_revision_has_its_writer_its_time_and_its_change(history: History) -> 
     assert history.heads() == {"f/b.md": digest_bytes(b"two\n\n")}
 
 
-def test_an_intended_change_set_is_not_history_yet(history: History) -> None:
-    number = begin(history, Intended(path="a.md", old=None, new=b"x"))
-    assert history.find_revisions() == []
-    assert history.heads() == {}
-    [(intended, [revision])] = history.find_intended()
-    assert (intended, revision.path, revision.new_digest) == (number, "a.md", digest_bytes(b"x"))
-
-
 def test_the_number_of_a_change_set_or_revision_is_never_reused(history: History) -> None:
     number = begin(history, Intended(path="a.md", old=None, new=b"y"))
     [(_, [revision])] = history.find_intended()
@@ -422,13 +414,6 @@ def test_a_new_note_at_a_former_path_has_its_own_history(history: History) -> No
     assert history.find_revisions(path="b.md")[1].new_digest == digest_bytes(b"1")
 
 
-def test_the_history_of_a_former_path_includes_the_rename(history: History) -> None:
-    write(history, "a.md", None, b"1")
-    write(history, "b.md", b"1", b"1", moved_from="a.md")
-    write(history, "b.md", b"1", b"2")
-    assert places(history.find_revisions(path="a.md")) == [("b.md", "a.md"), ("a.md", None)]
-
-
 def test_a_note_that_was_renamed_back_and_forth_is_listed_once(history: History) -> None:
     write(history, "a.md", None, b"1")
     for old, new in (("a.md", "b.md"), ("b.md", "a.md"), ("a.md", "b.md")):
@@ -484,38 +469,10 @@ def test_many_revisions_are_dropped_in_steps(
     assert steps == [2, 2, 1, 0]
 
 
-def test_the_oldest_revisions_of_a_note_are_dropped_first(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history_module, "PRUNE_STEP", 2)
-    for number in range(6):
-        write(history, "a.md", b"%d" % (number - 1) if number else None, b"%d" % number)
-    kept = [revision.id for revision in history.find_revisions()]
-    assert history.prune(max_revisions=2, max_age_s=100, now_s=1) == 2
-    assert [revision.id for revision in history.find_revisions()] == kept[:4]
-
-
 def test_an_intended_change_set_is_not_dropped_whatever_its_age(history: History) -> None:
     begin(history, Intended(path="a.md", old=b"x", new=b"y"))
     assert history.prune(max_revisions=1, max_age_s=1, now_s=100) == 0
     assert len(history.find_intended()) == 1
-
-
-def test_a_purged_revision_is_deleted_and_adjacent_ones_report_a_missing_text(
-    history: History,
-) -> None:
-    for old, new in ((None, b"1"), (b"1", b"2 secret"), (b"2 secret", b"3"), (b"3", b"4")):
-        write(history, "a.md", old, new)
-    fourth, third, second, first = history.find_revisions()
-    done = history.purge(revisions=[second.id], texts=[digest_bytes(b"2 secret")])
-    assert (done.n_revisions, done.n_texts, done.is_clean) == (1, 1, True)
-    assert [(revision.id, revision.is_kept) for revision in history.find_revisions()] == [
-        (fourth.id, True),
-        (third.id, False),
-        (first.id, True),
-    ]
-    assert history.find_revisions(revision=third.id)[0].old_bytes is None
-    assert history.read_text(digest_bytes(b"2 secret")) is None
 
 
 def test_no_byte_of_a_purged_text_remains_in_the_files(records: Records) -> None:

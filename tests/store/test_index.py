@@ -321,13 +321,6 @@ def test_removing_an_index_leaves_no_file(tmp_path: Path, open_index: Open, put:
 # --- what is recorded -----------------------------------------------------------------------------
 
 
-def test_a_record_has_the_values_of_stat(index: Index, put: Put) -> None:
-    update = put("MEMORY.md", "one", tick=5)
-    index.apply([update])
-    record = index.recorded()["MEMORY.md"]
-    assert (record.stat, record.digest, record.read_at_ns) == (update.stat, update.note.digest, 5)
-
-
 def test_a_touch_changes_the_record_alone(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one", tick=5)])
     touched = TouchNote(path="MEMORY.md", stat=FileStat(3, 8, 9, 10, 11), read_at_ns=12)

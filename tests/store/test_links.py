@@ -105,9 +105,8 @@ def test_backlinks_are_those_that_the_tools_list(vault: Index) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("query", "paths"),
-    [
+def test_a_filter_selects_the_notes_linked_to_or_from_a_note(vault: Index) -> None:
+    for query, paths in (
         ("related_to:obsidian.md", {"foam.md", "journals/2026_11_20.md", "uses.md"}),
         ('related_to:"The app"', {"foam.md", "journals/2026_11_20.md", "uses.md"}),
         ("related_to:obsidian.md#app/setup", {"uses.md"}),
@@ -115,13 +114,9 @@ def test_backlinks_are_those_that_the_tools_list(vault: Index) -> None:
         ("related_to:solves=x7qk", set()),
         ("related_to:nothing", set()),
         ("related_to:obsidian.md -related_to:area/topic", {"foam.md", "uses.md"}),
-    ],
-)
-def test_a_filter_selects_the_notes_linked_to_or_from_a_note(
-    vault: Index, query: str, paths: set[str]
-) -> None:
-    with vault.pool.acquire(10.0) as reader:
-        assert find_paths(reader, query) == paths
+    ):
+        with vault.pool.acquire(10.0) as reader:
+            assert find_paths(reader, query) == paths
 
 
 def test_a_tag_stands_for_those_that_are_nested_in_it(index: Index, put: Put) -> None:

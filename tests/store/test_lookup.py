@@ -266,11 +266,6 @@ def test_words_are_counted_without_case_and_accents(
     assert find_alike(worded, "ecxxxx") == {"eclair": 1, "eclairs": 1}
 
 
-def test_the_same_reader_can_query_again(worded: Index) -> None:
-    with worded.pool.acquire(5) as reader:
-        assert find_similar_words(reader, "rebus") == find_similar_words(reader, "rebus")
-
-
 def test_a_word_is_found_with_one_typing_error_at_its_beginning(worded: Index) -> None:
     typed = "edis xredis erdis tedis rdis rxedis rdeis rtdis rredis reddis".split()
     assert not [word for word in typed if "redis" not in find_alike(worded, word)]

@@ -9,7 +9,6 @@ import apsw
 import pytest
 
 from memsyncd.core.search.filters import NO_FILTERS
-from memsyncd.core.search.query import compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store import pool as pool_module
 from memsyncd.store.connection import VM_STEPS_BETWEEN_CHECKS, CancellationToken
@@ -276,17 +275,6 @@ def test_words_are_tokenized_as_in_the_index(index: Index) -> None:
             (4, 13, "resum"),
             (16, 23, "run"),
         ]
-
-
-def test_a_word_of_a_query_is_tokenized_like_the_same_word_of_a_note(
-    index: Index, put: Put
-) -> None:
-    index.apply([put("MEMORY.md", "Running_late")])
-    query = parse_query("running-LATE")
-    with index.pool.acquire(5) as reader:
-        assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1).rows
-        reported = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
-        assert reported == [word for _, _, word in reader.tokenize("Running_late")]
 
 
 def is_open(reader: Reader) -> bool:

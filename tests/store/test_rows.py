@@ -113,13 +113,6 @@ def test_a_changed_heading_rewrites_the_sections_beneath_it(index: Index, put: P
         assert {chunk for (chunk,) in rows} == {ids[text] for text in texts}
 
 
-def test_a_tag_that_changes_rewrites_the_section(index: Index, put: Put) -> None:
-    index.apply([put("MEMORY.md", "# a\ntext #old\n\n# b\nmore\n")])
-    written = index.apply([put("MEMORY.md", "# a\ntext #new\n\n# b\nmore\n")])
-    assert (written.upserted, written.deleted, written.kept) == (1, 1, 1)
-    assert ask(index, "SELECT tag FROM tags") == [("new",)]
-
-
 def test_a_moved_note_keeps_its_rows(index: Index, put: Put) -> None:
     index.apply([put(".memories/old-name.md", NOTE), put("MEMORY.md", "other")])
     [(file_id,)] = ask(index, "SELECT id FROM files WHERE path = '.memories/old-name.md'")
@@ -164,17 +157,6 @@ def test_a_touched_note_has_the_moments_of_its_new_day(
     touched.apply([touch])
     fresh.apply([new])
     assert dump(tmp_path / "touched.db") == dump(tmp_path / "fresh.db")
-
-
-def test_a_changed_tag_of_the_front_matter_rewrites_all_sections(index: Index, put: Put) -> None:
-    for tag in ("old", "new"):
-        index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n# b\nmore\n")])
-    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [
-        (2,)
-    ]
-    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : old'") == [
-        (0,)
-    ]
 
 
 # --- properties -----------------------------------------------------------------------------------

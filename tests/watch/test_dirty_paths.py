@@ -14,7 +14,6 @@ from watchdog.events import (
     FileDeletedEvent,
     FileModifiedEvent,
     FileMovedEvent,
-    FileSystemEvent,
 )
 
 from memsyncd.watch.watcher import (
@@ -34,9 +33,8 @@ def dirty(path: str, *, is_finished: bool = False, is_folder: bool = False) -> D
     return DirtyPath(path=path, is_finished=is_finished, is_folder=is_folder)
 
 
-@pytest.mark.parametrize(
-    ("event", "expected"),
-    [
+def test_each_path_is_dirty_and_finished_only_if_the_file_is_in_place() -> None:
+    for event, expected in (
         (FileClosedEvent("/a.md"), [dirty("/a.md", is_finished=True)]),
         (FileAttribEvent("/a.md"), [dirty("/a.md", is_finished=True)]),
         (FileCreatedEvent("/a.md"), [dirty("/a.md")]),
@@ -52,12 +50,8 @@ def dirty(path: str, *, is_finished: bool = False, is_folder: bool = False) -> D
         (FileMovedEvent(b"/a.md", b""), [dirty("/a.md")]),
         (DirCreatedEvent("/d"), [dirty("/d", is_folder=True)]),
         (DirMovedEvent("/d", "/e"), [dirty("/d", is_folder=True), dirty("/e", is_folder=True)]),
-    ],
-)
-def test_each_path_is_dirty_and_finished_only_if_the_file_is_in_place(
-    event: FileSystemEvent, expected: list[DirtyPath]
-) -> None:
-    assert list(dirty_paths(event)) == expected
+    ):
+        assert list(dirty_paths(event)) == expected, event
 
 
 def test_a_link_counts_as_a_folder_unless_it_has_the_name_of_a_note(tmp_path: Path) -> None:
@@ -77,20 +71,15 @@ def test_a_link_counts_as_a_folder_unless_it_has_the_name_of_a_note(tmp_path: Pa
     assert check("file") == [(True, dirty(f"{tmp_path}/file"))]
 
 
-@pytest.mark.parametrize(
-    ("event", "may_be_link"),
-    [
+def test_only_a_path_that_is_new_and_no_note_may_be_a_link() -> None:
+    for event, may_be_link in (
         (FileMovedEvent("/a.md", "/a.md~"), [False, True]),
         (FileMovedEvent("/.a.swp", "/a.md"), [False, False]),
         (FileModifiedEvent("/a"), [False]),
         (FileDeletedEvent("/a"), [False]),
         (DirCreatedEvent("/a"), [False]),
-    ],
-)
-def test_only_a_path_that_is_new_and_no_note_may_be_a_link(
-    event: FileSystemEvent, may_be_link: list[bool]
-) -> None:
-    assert [dirty.may_be_link for dirty in dirty_paths(event)] == may_be_link
+    ):
+        assert [dirty.may_be_link for dirty in dirty_paths(event)] == may_be_link, event
 
 
 def test_a_path_beneath_the_root_is_relative_to_it() -> None:

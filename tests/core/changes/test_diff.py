@@ -78,9 +78,10 @@ def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, s
     assert find_suspects({"a.md": record_of(stat=stat)}, seen({"a.md": other})).to_read == ("a.md",)
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "is_away"),
-    [
+def test_a_disk_counts_as_unmounted_if_there_are_no_notes_and_the_root_is_on_another_device() -> (
+    None
+):
+    for snapshot, is_away in (
         (seen({}, root_identity=(2, 1)), True),
         (seen({}, root_identity=(1, 9)), False),
         (seen({}), False),
@@ -88,13 +89,9 @@ def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, s
         (seen({}, root_identity=(2, 1), failed_folders=frozenset({".memories"})), False),
         (seen({}, root_identity=(2, 1), unreadable_files=frozenset({"a.md"})), False),
         (Snapshot(root_state="missing", root_identity=(2, 1), files={}), False),
-    ],
-)
-def test_a_disk_counts_as_unmounted_if_there_are_no_notes_and_the_root_is_on_another_device(
-    snapshot: Snapshot, is_away: bool
-) -> None:
-    assert is_disk_away({record_of().stat.device}, snapshot) == is_away
-    assert not is_disk_away(set(), snapshot)
+    ):
+        assert is_disk_away({record_of().stat.device}, snapshot) == is_away, snapshot
+        assert not is_disk_away(set(), snapshot), snapshot
 
 
 @pytest.mark.parametrize(
@@ -109,15 +106,8 @@ def test_a_note_read_within_the_grain_of_its_times_is_read_again_and_a_later_rea
         assert find_suspects({"a.md": record}, seen({"a.md": stat})).to_read == to_read
 
 
-def test_a_full_scan_reads_every_note() -> None:
-    assert find_suspects(
-        {"a.md": record_of()}, seen({"a.md": stat_of()}), is_full=True
-    ).to_read == ("a.md",)
-
-
-@pytest.mark.parametrize(
-    ("snapshot", "vanished"),
-    [
+def test_a_note_that_is_not_seen_has_vanished_if_the_scan_could_observe_it() -> None:
+    for snapshot, vanished in (
         (seen({}), "a.md a/x.md b.md"),
         (Snapshot(root_state="missing", files={}), ""),
         (Snapshot(root_state="unreadable", files={}), ""),
@@ -126,15 +116,11 @@ def test_a_full_scan_reads_every_note() -> None:
         (seen({}, only=frozenset({"a"})), "a/x.md"),
         (seen({}, only=frozenset({"b.md"})), "b.md"),
         (seen({}, only=frozenset({""})), "a.md a/x.md b.md"),
-    ],
-)
-def test_a_note_that_is_not_seen_has_vanished_if_the_scan_could_observe_it(
-    snapshot: Snapshot, vanished: str
-) -> None:
-    recorded = {"b.md": record_of(), "a.md": record_of(), "a/x.md": record_of()}
-    assert find_suspects(recorded, snapshot).vanished == tuple(vanished.split())
-    observed = {path for path in recorded if snapshot.is_observed(path)}
-    assert observed == set(vanished.split())
+    ):
+        recorded = {"b.md": record_of(), "a.md": record_of(), "a/x.md": record_of()}
+        assert find_suspects(recorded, snapshot).vanished == tuple(vanished.split()), snapshot
+        observed = {path for path in recorded if snapshot.is_observed(path)}
+        assert observed == set(vanished.split()), snapshot
 
 
 def test_notes_of_a_folder_that_a_note_has_replaced_vanish_with_a_scan_of_that_note() -> None:
@@ -457,9 +443,8 @@ def test_a_note_that_a_scan_skips_is_never_one_that_would_be_read(
     assert is_skipped == (not find_suspects({"a.md": record}, snapshot).to_read)
 
 
-@pytest.mark.parametrize(
-    ("path", "is_ordinary"),
-    [
+def test_a_note_with_a_name_that_a_scan_may_report_is_never_skipped() -> None:
+    for path, is_ordinary in (
         ("MEMORY.md", True),
         (".memories/a/b c.txt", True),
         (".memories/MEMORY.md", False),
@@ -467,13 +452,9 @@ def test_a_note_that_a_scan_skips_is_never_one_that_would_be_read(
         (".memories/a\n.md", False),
         (".memories/a.sync-conflict-20240101-101010-ABCDEFG.md", False),
         (".memories/a.py", False),
-    ],
-)
-def test_a_note_with_a_name_that_a_scan_may_report_is_never_skipped(
-    path: str, is_ordinary: bool
-) -> None:
-    assert has_ordinary_name(path) == is_ordinary
-    assert bool(hash_record(path, FileStat(1, 0, 0, 1, 1), LATE_NS)) == is_ordinary
+    ):
+        assert has_ordinary_name(path) == is_ordinary, path
+        assert bool(hash_record(path, FileStat(1, 0, 0, 1, 1), LATE_NS)) == is_ordinary, path
 
 
 KNOWN_PATHS = st.sampled_from(["a.md", "b/a.md", "b/c.md", "b/c/a.md", "c/a.md"])

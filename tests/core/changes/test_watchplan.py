@@ -47,9 +47,8 @@ def test_the_root_is_watched_without_its_subfolders_and_the_memories_recursively
     assert plan(".memories", "src", "node_modules") == {("", "flat"), ("/.memories", "deep")}
 
 
-@pytest.mark.parametrize(
-    ("includes", "folders", "watched"),
-    [
+def test_an_include_is_watched_where_its_fixed_part_ends() -> None:
+    for includes, folders, watched in (
         ("docs/**/*.md", "docs", "docs:deep"),
         ("docs/*.md", "docs", "docs:flat"),
         ("README.md", "", ""),
@@ -59,14 +58,10 @@ def test_the_root_is_watched_without_its_subfolders_and_the_memories_recursively
         ("a/b/c/*.md", "a", "a:flat"),
         # A folder below a recursive watch is not watched again.
         ("docs/*.md docs/** docs/api/*.md", "docs docs/api", "docs:deep"),
-    ],
-)
-def test_an_include_is_watched_where_its_fixed_part_ends(
-    includes: str, folders: str, watched: str
-) -> None:
-    planned = plan(*folders.split(), includes=Includes.parse(includes.split()))
-    expected = {(f"/{folder}", how) for folder, how in (w.split(":") for w in watched.split())}
-    assert planned == {("", "flat"), *expected}
+    ):
+        planned = plan(*folders.split(), includes=Includes.parse(includes.split()))
+        expected = {(f"/{folder}", how) for folder, how in (w.split(":") for w in watched.split())}
+        assert planned == {("", "flat"), *expected}, includes
 
 
 def test_for_a_missing_root_the_nearest_folder_above_is_watched() -> None:
@@ -127,9 +122,8 @@ def test_the_folders_of_link_targets_are_watched() -> None:
     assert plan(link_folders=("/elsewhere/notes",)) == {("", "flat"), ("/elsewhere/notes", "link")}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "include"),
-    [
+def test_an_include_knows_its_folder_and_depth() -> None:
+    for pattern, include in (
         ("./README.md", Include(pattern="README.md", path="README.md", depth=0)),
         ("*.md", Include(pattern="*.md", path="", depth=0)),
         ("docs/", Include(pattern="docs/**", path="docs", depth=ANY_DEPTH)),
@@ -137,10 +131,8 @@ def test_the_folders_of_link_targets_are_watched() -> None:
         ("docs/a*/b.txt", Include(pattern="docs/a*/b.txt", path="docs", depth=1)),
         ("docs/x/*", Include(pattern="docs/x/*", path="docs/x", depth=0)),
         ("docs/x.[mt]?", Include(pattern="docs/x.[mt]?", path="docs", depth=0)),
-    ],
-)
-def test_an_include_knows_its_folder_and_depth(pattern: str, include: Include) -> None:
-    assert parse_include(pattern) == include
+    ):
+        assert parse_include(pattern) == include, pattern
 
 
 def test_a_scan_walks_each_place_once() -> None:

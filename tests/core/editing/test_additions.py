@@ -109,9 +109,8 @@ def test_an_invalid_field_is_named(field: str) -> None:
         append_section(PATH, None, [replace(FULL, **{field: INVALID[field][0]})], at=AT)
 
 
-@pytest.mark.parametrize(
-    ("content", "heading"),
-    [
+def test_a_heading_is_made_from_the_beginning_of_the_content() -> None:
+    for content, heading in (
         (
             "We chose Postgres because of its row locks.",
             "We chose Postgres because of its row locks",
@@ -130,10 +129,8 @@ def test_an_invalid_field_is_named(field: str) -> None:
         ("今日は良い天気です。明日は雨です。", "今日は良い天気です"),
         ("word " * 30, ("word " * 14).strip() + "…"),
         ("x" * 200, "x" * MADE_HEADING_CHARS + "…"),
-    ],
-)
-def test_a_heading_is_made_from_the_beginning_of_the_content(content: str, heading: str) -> None:
-    assert make_heading(Addition(content=content)) == heading
+    ):
+        assert make_heading(Addition(content=content)) == heading, content
 
 
 def test_a_summary_is_the_heading_and_a_heading_of_no_words_is_the_kind() -> None:
@@ -206,9 +203,8 @@ def test_a_new_or_empty_note_begins_with_its_name(path: str, title: str) -> None
         assert spans == (Span(3, 6),)
 
 
-@pytest.mark.parametrize(
-    ("standing", "between"),
-    [
+def test_a_section_is_appended_after_one_blank_line() -> None:
+    for standing, between in (
         (b"# Decisions\n", b"\n"),
         (b"# Decisions", b"\n\n"),
         (b"# Decisions\n\n", b""),
@@ -221,14 +217,12 @@ def test_a_new_or_empty_note_begins_with_its_name(path: str, title: str) -> None
         (b"\xff\xfe\xfd"[1:], b"\n\n"),
         (codecs.BOM_UTF8 + b"a\n", b"\n"),
         (b"---\nk: v\n---\n", b"\n"),
-    ],
-)
-def test_a_section_is_appended_after_one_blank_line(standing: bytes, between: bytes) -> None:
-    data, spans = append_section(PATH, standing, [DATABASE], at=AT)
-    assert data == standing + between + SECTION.encode()
-    assert decode_note(PATH, data).lines[spans[0].start - 1 : spans[0].end] == SECTION.rstrip(
-        "\n"
-    ).split("\n")
+    ):
+        data, spans = append_section(PATH, standing, [DATABASE], at=AT)
+        assert data == standing + between + SECTION.encode(), standing
+        assert decode_note(PATH, data).lines[spans[0].start - 1 : spans[0].end] == SECTION.rstrip(
+            "\n"
+        ).split("\n"), standing
 
 
 @pytest.mark.parametrize("line_end", ["\r\n", "\r"])
@@ -368,9 +362,8 @@ def read(addition: Addition) -> Meta:
     return meta
 
 
-@pytest.mark.parametrize(
-    ("addition", "comment"),
-    [
+def test_metadata_is_one_comment() -> None:
+    for addition, comment in (
         (Addition(content="x"), f"{{created: {WRITTEN_AT}}}"),
         (
             Addition(
@@ -404,10 +397,8 @@ def read(addition: Addition) -> Meta:
             Addition(content="x", tags=("a, b", "c: d")),
             f'{{tags: ["a, b", "c: d"], created: {WRITTEN_AT}}}',
         ),
-    ],
-)
-def test_metadata_is_one_comment(addition: Addition, comment: str) -> None:
-    assert render_comment(addition, WRITTEN_AT) == f"<!-- memory: {comment} -->"
+    ):
+        assert render_comment(addition, WRITTEN_AT) == f"<!-- memory: {comment} -->", addition
 
 
 @given(words, words, words, st.lists(words, max_size=4), st.floats(0, 1))

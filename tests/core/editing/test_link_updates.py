@@ -30,9 +30,8 @@ def update(text: str | bytes, moved: dict[str, str], *others: str, path: str = "
 MOVED = {".memories/redis.md": ".memories/ops/valkey 8.md"}
 
 
-@pytest.mark.parametrize(
-    ("text", "updated"),
-    [
+def test_links_to_a_renamed_note_lead_to_it_in_their_own_style() -> None:
+    for text, updated in (
         ("see [[redis]]\n", "see [[valkey 8]]\n"),
         ("see [[redis#Limits|the limits]]\n", "see [[valkey 8#Limits|the limits]]\n"),
         ("![[redis.md]]", "![[valkey 8.md]]"),
@@ -65,10 +64,8 @@ MOVED = {".memories/redis.md": ".memories/ops/valkey 8.md"}
             '---\nup: "[[valkey 8#Limits|x]]"\nsee: ["[[valkey 8]]", "[[other]]"]\n# [[redis]]\n---',
         ),
         ("---\nx: '[t](.memories/redis.md)'\n---\n", "---\nx: '[t](.memories/redis.md)'\n---\n"),
-    ],
-)
-def test_links_to_a_renamed_note_lead_to_it_in_their_own_style(text: str, updated: str) -> None:
-    assert update(text, MOVED, ".memories/other.md") == updated
+    ):
+        assert update(text, MOVED, ".memories/other.md") == updated, text
 
 
 def test_a_link_that_still_leads_to_its_note_stays() -> None:

@@ -26,9 +26,8 @@ typed = st.lists(st.sampled_from(AWKWARD) | st.text(max_size=3), max_size=8).map
 paths = typed | typed.map(lambda text: f"{MEMORIES}/{text}")
 
 
-@pytest.mark.parametrize(
-    ("text", "canonical", "note"),
-    [
+def test_a_path_beneath_memories_names_a_note_of_the_workspace() -> None:
+    for text, canonical, note in (
         ("/memories", "/memories", None),
         ("/memories/", "/memories", None),
         ("/memories/.", "/memories", None),
@@ -44,14 +43,10 @@ paths = typed | typed.map(lambda text: f"{MEMORIES}/{text}")
         ("/memories/a..b", "/memories/a..b", ".memories/a..b"),
         ("/memories/~/$HOME", "/memories/~/$HOME", ".memories/~/$HOME"),
         ("/memories/memories", "/memories/memories", ".memories/memories"),
-    ],
-)
-def test_a_path_beneath_memories_names_a_note_of_the_workspace(
-    text: str, canonical: str, note: str | None
-) -> None:
-    path = parse_memory_path(text)
-    assert path.text == canonical
-    assert (path.note and path.note.text) == note
+    ):
+        path = parse_memory_path(text)
+        assert path.text == canonical, text
+        assert (path.note and path.note.text) == note, text
 
 
 @pytest.mark.parametrize(

@@ -102,9 +102,8 @@ def test_sections_that_one_version_has_changed_are_taken_from_it(
         assert "\n" not in text.replace("\r\n", "")
 
 
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs", "merged"),
-    [
+def test_of_texts_that_differ_both_stay_and_one_is_marked() -> None:
+    for base, ours, theirs, merged in (
         (ONE, f"{ONE}a\n", f"{ONE}b\n", f"{ONE}b\n\n{MARKED}a\n"),
         # The newer text keeps its place.
         (
@@ -142,18 +141,16 @@ def test_sections_that_one_version_has_changed_are_taken_from_it(
             "## A\n<!-- memory: [b -->\nx\n",
             "## A\n<!-- memory: [b -->\nx\n\n## A\n<!-- memory: {conflict: a} -->\n<!-- memory: [a -->\nx\n",
         ),
-    ],
-)
-def test_of_texts_that_differ_both_stay_and_one_is_marked(
-    base: str, ours: str, theirs: str, merged: str
-) -> None:
-    done = merge_both_ways(base.encode(), ours.encode(), theirs.encode())
-    assert done.data.decode() == merged
-    marked = [
-        section for section in parse(done.data).sections if "conflict" in dict(section.meta.extra)
-    ]
-    assert done.conflicts == tuple(section.anchor for section in marked)
-    assert len(marked) == 1
+    ):
+        done = merge_both_ways(base.encode(), ours.encode(), theirs.encode())
+        assert done.data.decode() == merged, base
+        marked = [
+            section
+            for section in parse(done.data).sections
+            if "conflict" in dict(section.meta.extra)
+        ]
+        assert done.conflicts == tuple(section.anchor for section in marked), base
+        assert len(marked) == 1, base
 
 
 @pytest.mark.parametrize(
@@ -207,20 +204,17 @@ def test_versions_without_a_common_one_share_the_sections_that_they_have_both() 
 # --- Metadata and values --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs", "merged"),
-    [
+def test_metadata_are_merged_key_by_key() -> None:
+    for base, ours, theirs, merged in (
         ("tags: [a, b]", "tags: [a, c]", "tags: [a, b, d]", "tags: [a, c, d]"),
         ("tags: [a]", "tags: [a, b]", "tags: [a, b, c]", "tags: [a, b, c]"),
         ("kind: a", "kind: a, updated: 2026-01-02", "kind: a, updated: 2026-01-03", "kind: a, updated: 2026-01-03"),
         ("kind: a, task: t", "kind: a", "kind: b, task: t", "kind: b"),
         ("", "kind: a", "task: t", "kind: a, task: t"),
-    ],
-)  # fmt: skip
-def test_metadata_are_merged_key_by_key(base: str, ours: str, theirs: str, merged: str) -> None:
-    form = "## A\n<!-- memory: {{{}}} -->\nx\n"
-    sides = (form.format(keys) for keys in (base, ours, theirs))
-    assert merge(*sides) == form.format(merged)
+    ):  # fmt: skip
+        form = "## A\n<!-- memory: {{{}}} -->\nx\n"
+        sides = (form.format(keys) for keys in (base, ours, theirs))
+        assert merge(*sides) == form.format(merged), base
 
 
 @pytest.mark.parametrize("status", ["", "status: open"])
@@ -272,20 +266,17 @@ def test_a_note_in_utf_16_and_plain_text_are_merged_whole_or_not_at_all() -> Non
     assert merge_notes("n.txt", b"a\nb\nc\n", b"A\nb\nc\n", b"a\nb\nC\n").data == b"A\nb\nC\n"
 
 
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs", "merged"),
-    [
+def test_lines_and_items_of_lists_are_merged() -> None:
+    for base, ours, theirs, merged in (
         ("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", "A\nb\nC\n"),
         ("x\n", "x\n\n- b\n", "x\n\n- a\n  more\n", "x\n\n- a\n  more\n- b\n"),
         ("- a\n- b\n", "- a\n- b\n- c\n", "- b\n- d\n", "- b\n- c\n- d\n"),
         # Relations are a set.
         ("- see [[A]]\n", "- see [[B]]\n", "- see [[C]]\n- see [[B]]\n", "- see [[B]]\n- see [[C]]\n"),
-    ],
-)  # fmt: skip
-def test_lines_and_items_of_lists_are_merged(
-    base: str, ours: str, theirs: str, merged: str
-) -> None:
-    assert merge(*(f"## A\n\n{text}" for text in (base, ours, theirs))) == f"## A\n\n{merged}"
+    ):  # fmt: skip
+        assert (
+            merge(*(f"## A\n\n{text}" for text in (base, ours, theirs))) == f"## A\n\n{merged}"
+        ), base
 
 
 # --- Any acts -------------------------------------------------------------------------------------

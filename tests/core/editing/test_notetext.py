@@ -44,9 +44,8 @@ def test_utf16_is_not_edited(mark: bytes) -> None:
         open_text("n.md", mark + "abc".encode("utf-16-le"))
 
 
-@pytest.mark.parametrize(
-    ("text", "line_end"),
-    [
+def test_a_notes_line_end_is_the_one_that_most_lines_have() -> None:
+    for text, line_end in (
         ("", "\n"),
         ("a", "\n"),
         ("a\nb\n", "\n"),
@@ -54,10 +53,8 @@ def test_utf16_is_not_edited(mark: bytes) -> None:
         ("a\rb", "\r"),
         ("a\r\nb\r\nc\n", "\r\n"),
         ("a\r\nb\n", "\n"),
-    ],
-)
-def test_a_notes_line_end_is_the_one_that_most_lines_have(text: str, line_end: str) -> None:
-    assert open_text("n.md", text.encode()).line_end == line_end
+    ):
+        assert open_text("n.md", text.encode()).line_end == line_end, text
 
 
 @given(pieces)

@@ -53,9 +53,8 @@ def test_a_readme_becomes_its_first_paragraph_and_an_item_for_each_heading() -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "expected"),
-    [
+def test_each_format_gives_the_name_and_the_commands_of_a_project() -> None:
+    for path, text, expected in (
         (
             "pyproject.toml",
             (
@@ -98,12 +97,8 @@ def test_a_readme_becomes_its_first_paragraph_and_an_item_for_each_heading() -> 
             ["- stages: test", "- job `unit`: `make test`"],
         ),
         ("NOTES.cfg", "a = 1\n\nb = 2\n", ["    a = 1", "    b = 2"]),
-    ],
-)
-def test_each_format_gives_the_name_and_the_commands_of_a_project(
-    path: str, text: str, expected: list[str]
-) -> None:
-    assert summarize_source(path, text).split("\n") == expected
+    ):
+        assert summarize_source(path, text).split("\n") == expected, path
 
 
 @pytest.mark.parametrize("path", ["package.json", "pyproject.toml", "a/b.yml", "Makefile", "a.md"])

@@ -4,7 +4,6 @@ is never overwritten.
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,9 +38,8 @@ def interrupted(draw: st.DrawFn) -> list[TargetState]:
     return [*happened, *rest] or [OLD]
 
 
-@pytest.mark.parametrize(
-    ("states", "direction"),
-    [
+def test_each_combination_of_states_has_its_direction() -> None:
+    for states, direction in (
         ([OLD], ROLL_BACK),
         ([NEW], COMPLETE),
         ([CHANGED], COMPLETE),
@@ -55,12 +53,8 @@ def interrupted(draw: st.DrawFn) -> list[TargetState]:
         ([NEW, CHANGED, OLD], ROLL_BACK),
         ([CHANGED_NEW, OLD], COMPLETE),
         ([CHANGED_NEW, CHANGED_OLD], REPORT),
-    ],
-)
-def test_each_combination_of_states_has_its_direction(
-    states: list[TargetState], direction: Direction
-) -> None:
-    assert plan_recovery(states).direction is direction
+    ):
+        assert plan_recovery(states).direction is direction, states
 
 
 def test_a_refused_direction_is_replaced_by_the_other_if_possible() -> None:

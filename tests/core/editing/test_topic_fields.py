@@ -118,9 +118,8 @@ def test_a_new_field_has_its_first_value(value: str) -> None:
     assert read(added.data, added.anchor) == [DatedValue(make_time(1), trim_text(value))]
 
 
-@pytest.mark.parametrize(
-    "note",
-    [
+def test_a_note_of_any_end_takes_a_new_field() -> None:
+    for note in (
         b"# T\n\nintro\n\n## B\n\nno final newline",
         b"# T\r\n\r\n## B\r\nx",
         b"T\n===\n\nB\n---\nx",
@@ -128,17 +127,14 @@ def test_a_new_field_has_its_first_value(value: str) -> None:
         b"\xef\xbb\xbf# T\n\n```\nopen fence",
         b"# T\n\n```\nopen fence\n",
         b"",
-    ],
-)
-def test_a_note_of_any_end_takes_a_new_field(note: bytes) -> None:
-    added = add_field(PATH, note, "New", Addition(content="v"), at=make_time(1))
-    assert added.data.startswith(note)
-    assert read(added.data, added.anchor) == [DatedValue(make_time(1), "v")]
+    ):
+        added = add_field(PATH, note, "New", Addition(content="v"), at=make_time(1))
+        assert added.data.startswith(note), note
+        assert read(added.data, added.anchor) == [DatedValue(make_time(1), "v")], note
 
 
-@pytest.mark.parametrize(
-    "section",
-    [
+def test_a_section_of_any_form_takes_a_value_and_keeps_its_text() -> None:
+    for section in (
         b"## Status",
         b"## Status\n",
         b"## Status\n- own item\n",
@@ -147,15 +143,13 @@ def test_a_note_of_any_end_takes_a_new_field(note: bytes) -> None:
         b"## Status\n```\n- 2026-01-01T00:00:00Z in a fence\n```\n",
         b"## Status\n<!-- memory:\nkind: note\n-->\ntext\n",
         b"## Status\n<!-- another comment -->\ntext\n",
-    ],
-)
-def test_a_section_of_any_form_takes_a_value_and_keeps_its_text(section: bytes) -> None:
-    note = b"# T\n\n" + section
-    others = [value for value in read(note) if value.at is None]
-    data = append(note, "new")
-    assert read(data)[0] == DatedValue(make_time(1), "new")
-    assert [value for value in read(data) if value.at is None] == others
-    assert b"in a fence" not in section or b"in a fence" in data
+    ):
+        note = b"# T\n\n" + section
+        others = [value for value in read(note) if value.at is None]
+        data = append(note, "new")
+        assert read(data)[0] == DatedValue(make_time(1), "new"), section
+        assert [value for value in read(data) if value.at is None] == others, section
+        assert b"in a fence" not in section or b"in a fence" in data, section
 
 
 def test_metadata_of_another_form_stays_and_refuses_an_addition() -> None:

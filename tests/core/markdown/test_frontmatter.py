@@ -20,9 +20,8 @@ def read(text: str) -> tuple[Meta, list[tuple[int, str]]]:
     return meta, [(problem.line, problem.code) for problem in problems]
 
 
-@pytest.mark.parametrize(
-    ("lines", "n_lines"),
-    [
+def test_front_matter_is_between_marks_at_the_very_top() -> None:
+    for lines, n_lines in (
         (["---", "a: b", "---", "text"], 3),
         (["---  ", "a: b", "...", "text"], 3),
         (["---", "---", "text"], 2),
@@ -33,15 +32,12 @@ def read(text: str) -> tuple[Meta, list[tuple[int, str]]]:
         (["---"], 0),
         ([], 0),
         (["---", *["a: " + "b" * 1000] * (FRONT_MATTER_LIMIT_CHARS // 1000 + 1), "---"], 0),
-    ],
-)
-def test_front_matter_is_between_marks_at_the_very_top(lines: list[str], n_lines: int) -> None:
-    assert find_front_matter("a.md", lines).n_lines == n_lines
+    ):
+        assert find_front_matter("a.md", lines).n_lines == n_lines, lines
 
 
-@pytest.mark.parametrize(
-    ("text", "meta"),
-    [
+def test_values_are_read_as_they_were_written() -> None:
+    for text, meta in (
         ("", EMPTY_META),
         ("# only a comment", EMPTY_META),
         ("kind: Decision", Meta(kind="decision")),
@@ -63,15 +59,12 @@ def test_front_matter_is_between_marks_at_the_very_top(lines: list[str], n_lines
         ('tags: ["null"]\nowner: null', Meta(tags=("null",), extra=(("owner", ""),))),
         ("source: no", Meta(source="no")),
         ("Owner: ann\nlist: [1, {a: b}]", Meta(extra=(("Owner", "ann"), ("list", "1, a: b")))),
-    ],
-)
-def test_values_are_read_as_they_were_written(text: str, meta: Meta) -> None:
-    assert read(text) == (meta, [])
+    ):
+        assert read(text) == (meta, []), text
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_an_impossible_value_is_a_problem_at_its_line() -> None:
+    for text, problem in (
         ("a: 1\nimportance: 1.1", (2, "bad_value")),
         ("importance: nan", (1, "bad_value")),
         ("importance: high", (1, "bad_value")),
@@ -84,10 +77,8 @@ def test_values_are_read_as_they_were_written(text: str, meta: Meta) -> None:
         ("a: &x [1]\nb: [*x, *x]", (1, "yaml_refused")),
         ("a: " + "[" * 30 + "]" * 30, (1, "yaml_refused")),
         ("a: " + "[" * 60_000, (1, "yaml_refused")),
-    ],
-)
-def test_an_impossible_value_is_a_problem_at_its_line(text: str, problem: tuple[int, str]) -> None:
-    assert read(text)[1] == [problem]
+    ):
+        assert read(text)[1] == [problem], text
 
 
 def test_a_value_that_is_a_link_is_the_name_that_it_holds() -> None:
@@ -96,9 +87,8 @@ def test_a_value_that_is_a_link_is_the_name_that_it_holds() -> None:
     assert meta == Meta(kind="decision", status="Active", task="T-1")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "code"),
-    [
+def test_metadata_that_cannot_be_meant_otherwise_is_a_problem() -> None:
+    for text, line, code in (
         ("\n---\ntitle: T\nkind: decision\n---\ntext", 2, "unread_front_matter"),
         (" ---\ntitle: T\n ---\ntext", 1, "unread_front_matter"),
         ("\n\n---\ntags:\n  - a\n- b\n...\n", 3, "unread_front_matter"),
@@ -108,18 +98,13 @@ def test_a_value_that_is_a_link_is_the_name_that_it_holds() -> None:
         ("---\na: b\ntags:\n  - ok\n  - #db\n---", 5, "commented_tags"),
         ("---\ntags: a, #b\n---", 2, "commented_tags"),
         ("---\nTag: #b\n---", 2, "commented_tags"),
-    ],
-)
-def test_metadata_that_cannot_be_meant_otherwise_is_a_problem(
-    text: str, line: int, code: str
-) -> None:
-    problems = find_front_matter("a.md", text.split("\n")).problems
-    assert [(problem.line, problem.code) for problem in problems] == [(line, code)]
+    ):
+        problems = find_front_matter("a.md", text.split("\n")).problems
+        assert [(problem.line, problem.code) for problem in problems] == [(line, code)], text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_rules_headings_and_comments_are_no_metadata_that_is_passed_over() -> None:
+    for text in (
         "\n---\n\ntitle: T\n---\n",
         "\n---\nNote: this is a heading\n---\n",
         "\n---\ntitle: it does not end",
@@ -133,10 +118,8 @@ def test_metadata_that_cannot_be_meant_otherwise_is_a_problem(
         "---\ntags: ['#a', \"b #c\"]\n---",
         "---\ntags: 'b #c'\n---",
         "---\ntags: c#\nhashtags: #a\n---",
-    ],
-)
-def test_rules_headings_and_comments_are_no_metadata_that_is_passed_over(text: str) -> None:
-    assert find_front_matter("a.md", text.split("\n")).problems == ()
+    ):
+        assert find_front_matter("a.md", text.split("\n")).problems == (), text
 
 
 def test_broken_yaml_is_read_line_by_line() -> None:
@@ -151,9 +134,8 @@ def test_a_thousand_faults_are_not_a_thousand_problems() -> None:
     assert len(read("a: b\n" * 1000)[1]) == 20
 
 
-@pytest.mark.parametrize(
-    ("lines", "meta"),
-    [
+def test_a_memory_comment_counts_if_it_is_the_first_thing() -> None:
+    for lines, meta in (
         (["<!-- memory: {kind: error} -->"], Meta(kind="error")),
         (
             ["", "  <!--memory:", "kind: error", "importance: 0.5", "-->", "text"],
@@ -162,15 +144,8 @@ def test_a_thousand_faults_are_not_a_thousand_problems() -> None:
         (["text", "<!-- memory: {kind: error} -->"], EMPTY_META),
         (["<!-- memories: {kind: error} -->"], EMPTY_META),
         (["", ""], EMPTY_META),
-    ],
-)
-def test_a_memory_comment_counts_if_it_is_the_first_thing(lines: list[str], meta: Meta) -> None:
-    assert find_section_meta("a.md", lines, 0, len(lines)) == (meta, ())
-
-
-@given(st.text(alphabet="abk:-[]{}&*!|>'\"#%@`,? \n\t0.~", max_size=80))
-def test_every_text_can_be_decoded(text: str) -> None:
-    parse_meta("a.md", text, 1)
+    ):
+        assert find_section_meta("a.md", lines, 0, len(lines)) == (meta, ()), lines
 
 
 def test_no_problem_repeats_a_misplaced_secret() -> None:
@@ -202,9 +177,8 @@ def test_flat_front_matter_is_read_as_yaml_reads_it(text: str) -> None:
         assert parsed == parse_meta("a.md", text, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "expiry"),
-    [
+def test_the_end_of_a_memory_is_a_day_or_a_time() -> None:
+    for text, expiry in (
         ("2026-12-31", "2026-12-31"),
         ("20261231", "2026-12-31"),
         ("2026-12-31T18:00", "2026-12-31T18:00:00"),
@@ -214,10 +188,8 @@ def test_flat_front_matter_is_read_as_yaml_reads_it(text: str) -> None:
         ("in a year", None),
         ("2026-02-30", None),
         ("0001-01-01T00:00+12:00", None),
-    ],
-)
-def test_the_end_of_a_memory_is_a_day_or_a_time(text: str, expiry: str | None) -> None:
-    assert parse_expiry(text) == expiry
+    ):
+        assert parse_expiry(text) == expiry, text
 
 
 def test_an_end_that_is_no_time_is_a_problem_and_never_is_none() -> None:
@@ -241,28 +213,25 @@ metadata:
   originSessionId: 6a1f"""
 
 
-@pytest.mark.parametrize(
-    ("written", "kind"),
-    [
+def test_the_type_of_a_memory_of_claude_code_is_its_kind() -> None:
+    for written, kind in (
         ("user", "preference"),
         ("feedback", "preference"),
         ("project", "insight"),
         ("Reference", "research"),
         ("memo", None),
-    ],
-)
-def test_the_type_of_a_memory_of_claude_code_is_its_kind(written: str, kind: str | None) -> None:
-    flat = f"name: a\ndescription: b\ntype: {written}"
-    assert read(flat)[0].kind == kind
-    meta, problems = read(CLAUDES.format(type=written))
-    assert (meta.kind, problems) == (kind, [])
-    assert dict(meta.extra) == {
-        "name": "Testing preferences",
-        "description": "Real disks: no mocks",
-        "node_type": "memory",
-        "type": written,
-        "originSessionId": "6a1f",
-    }
+    ):
+        flat = f"name: a\ndescription: b\ntype: {written}"
+        assert read(flat)[0].kind == kind, written
+        meta, problems = read(CLAUDES.format(type=written))
+        assert (meta.kind, problems) == (kind, []), written
+        assert dict(meta.extra) == {
+            "name": "Testing preferences",
+            "description": "Real disks: no mocks",
+            "node_type": "memory",
+            "type": written,
+            "originSessionId": "6a1f",
+        }, written
 
 
 def test_the_session_of_a_memory_of_claude_code_is_its_session_unless_another_is_stated() -> None:
@@ -298,20 +267,17 @@ def test_a_key_beside_nested_metadata_wins_and_is_no_duplicate() -> None:
     assert read("metadata: plain")[0].extra == (("metadata", "plain"),)
 
 
-@pytest.mark.parametrize(
-    ("text", "globs"),
-    [
+def test_unquoted_globs_of_cursor_are_read_as_they_are() -> None:
+    for text, globs in (
         ("globs: **/*.ts", "**/*.ts"),
         ("description: Rules, for TS\nglobs: *.ts,*.tsx \nalwaysApply: false", "*.ts,*.tsx"),
         ("globs: *", "*"),
         ("globs: *it's*.py", "*it's*.py"),
         ("globs:\n  - *.ts\n  - src/**", "*.ts, src/**"),
         ("globs:\nalwaysApply: true", ""),
-    ],
-)
-def test_unquoted_globs_of_cursor_are_read_as_they_are(text: str, globs: str) -> None:
-    meta, problems = read(text)
-    assert (dict(meta.extra)["globs"], problems) == (globs, [])
+    ):
+        meta, problems = read(text)
+        assert (dict(meta.extra)["globs"], problems) == (globs, []), text
 
 
 @given(st.sampled_from("*/."), st.text("*/.ab'-,# ", max_size=12))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,9 +28,8 @@ NAMES = NoteNames.of(
 )
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "path"),
-    [
+def test_a_target_is_found_by_path_by_the_end_of_a_path_and_by_title() -> None:
+    for source, target, path in (
         ("MEMORY.md", "", "MEMORY.md"),
         ("MEMORY.md", "redis", ".memories/redis.md"),
         ("MEMORY.md", "Redis", ".memories/redis.md"),
@@ -50,12 +48,8 @@ NAMES = NoteNames.of(
         ("MEMORY.md", "memories/redis", None),
         ("MEMORY.md", "dis", None),
         ("MEMORY.md", "nothing", None),
-    ],
-)
-def test_a_target_is_found_by_path_by_the_end_of_a_path_and_by_title(
-    source: str, target: str, path: str | None
-) -> None:
-    assert NAMES.find(source, target) == path
+    ):
+        assert NAMES.find(source, target) == path, source
 
 
 def test_a_similar_note_is_suggested_for_a_missing_one() -> None:
@@ -96,9 +90,8 @@ def join(links: list[Link]) -> list[Edge]:
     )
 
 
-@pytest.mark.parametrize(
-    ("heading", "to"),
-    [
+def test_a_heading_leads_to_its_section_and_a_missing_one_to_the_note() -> None:
+    for heading, to in (
         ("Time limits", ".memories/redis.md#redis/time-limits"),
         ("Redis#Time limits", ".memories/redis.md#redis/time-limits"),
         ("redis/time-limits", ".memories/redis.md#redis/time-limits"),
@@ -106,13 +99,9 @@ def join(links: list[Link]) -> list[Edge]:
         ("^block", ".memories/redis.md"),
         ("^Limit", ".memories/redis.md#redis/time-limits"),
         ("", ".memories/redis.md"),
-    ],
-)
-def test_a_heading_leads_to_its_section_and_a_missing_one_to_the_note(
-    heading: str, to: str
-) -> None:
-    (edge,) = make(("MEMORY.md#", 1, "redis", heading, ""))
-    assert edge.to == to
+    ):
+        (edge,) = make(("MEMORY.md#", 1, "redis", heading, ""))
+        assert edge.to == to, heading
 
 
 def test_links_from_one_section_to_one_place_by_one_relation_are_one() -> None:
@@ -141,18 +130,15 @@ def test_a_name_of_a_file_leads_to_the_note_with_that_name_and_else_is_no_link()
     assert [(edge.to, edge.kind) for edge in edges] == [(".memories/pages/custom.css.md", "link")]
 
 
-@pytest.mark.parametrize(
-    ("place", "path"),
-    [
+def test_the_note_of_a_place_is_its_path() -> None:
+    for place, path in (
         ("a.md", "a.md"),
         ("a.md#", "a.md"),
         ("a.md#x/y", "a.md"),
         ("c#.md", "c#.md"),
         ("c#.md#x", "c#.md"),
-    ],
-)
-def test_the_note_of_a_place_is_its_path(place: str, path: str) -> None:
-    assert note_of(place) == path
+    ):
+        assert note_of(place) == path, place
 
 
 class EdgeGraph:

@@ -62,9 +62,8 @@ def test_text_that_only_looks_like_a_link_or_tag_is_not_one(text: str) -> None:
     assert [mention for mention in find(text) if mention.tag or mention.target != "x.md"] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "tags"),
-    [
+def test_tags_are_words_of_prose() -> None:
+    for text, tags in (
         ("#a", ["a"]),
         ("x #a-b, #c/d. (#e_f) [#g];#h", ["a-b", "c/d", "e_f", "g", "h"]),
         ("#über #日本", ["über", "日本"]),
@@ -72,10 +71,8 @@ def test_text_that_only_looks_like_a_link_or_tag_is_not_one(text: str) -> None:
         ("#a- #b/", ["a", "b"]),
         ("#facade0 #deadbeef #feed", ["facade0", "deadbeef", "feed"]),
         ("` #a", ["a"]),
-    ],
-)
-def test_tags_are_words_of_prose(text: str, tags: list[str]) -> None:
-    assert [mention.tag for mention in find(text)] == tags
+    ):
+        assert [mention.tag for mention in find(text)] == tags, text
 
 
 def test_a_fence_in_an_item_ends_where_it_closes() -> None:
@@ -90,9 +87,8 @@ def test_a_line_of_many_links_is_parsed_in_linear_time() -> None:
 UUID = "0b0c7a3e-1111-2222-3333-444455556666"
 
 
-@pytest.mark.parametrize(
-    ("text", "links"),
-    [
+def test_links_are_found_in_the_syntax_of_each_tool() -> None:
+    for text, links in (
         ("![[a.md]]", [("a.md", "", "embed")]),
         ("{{embed [[a]]}}", [("a", "", "embed")]),
         (f"{{{{embed (({UUID}))}}}}", [(f"(({UUID}))", "", "embed")]),
@@ -112,43 +108,33 @@ UUID = "0b0c7a3e-1111-2222-3333-444455556666"
         ("text\n\n\t- [[a]]\n\t  ```\n\t  [[b]]\n\t  ```\n\t\t- [[c]]", [
             ("a", "", "link"), ("c", "", "link")]),
         ("text\n\n    - [[a]]\n\n\tx [[b]]", []),
-    ],
-)  # fmt: skip
-def test_links_are_found_in_the_syntax_of_each_tool(
-    text: str, links: list[tuple[str, str, str]]
-) -> None:
-    assert [(link.target, link.heading, link.kind) for link in find(text) if link.is_link] == links
+    ):  # fmt: skip
+        assert [
+            (link.target, link.heading, link.kind) for link in find(text) if link.is_link
+        ] == links, text
 
 
-@pytest.mark.parametrize(
-    ("text", "fields"),
-    [
+def test_fields_are_found_on_lines_and_in_brackets() -> None:
+    for text, fields in (
         ("owner:: ann", [("owner", "ann")]),
         ("- **Due Date**:: 2026-01-02", [("Due Date", "2026-01-02")]),
         ("- [x] done [by:: [[ann]]] (on:: monday)", [("by", "[[ann]]"), ("on", "monday")]),
         ("run:: `make all`", [("run", "`make all`")]),
         ("`a:: b` std::vector, a::b, a ::b, a::", []),
         ("12:: no", []),
-    ],
-)
-def test_fields_are_found_on_lines_and_in_brackets(
-    text: str, fields: list[tuple[str, str]]
-) -> None:
-    assert [mention.field for mention in find(text) if mention.field] == fields
+    ):
+        assert [mention.field for mention in find(text) if mention.field] == fields, text
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
+def test_names_of_blocks_are_found_at_their_ends() -> None:
+    for text, names in (
         ("text ^B-1", ["^b-1"]),
         ("^b1", ["^b1"]),
         (f"- block\n  id:: {UUID}", [f"(({UUID}))"]),
         ("2^10 a^b x ^b c", []),
         ("`x ^b1`", []),
-    ],
-)
-def test_names_of_blocks_are_found_at_their_ends(text: str, names: list[str]) -> None:
-    assert [mention.block for mention in find(text) if mention.block] == names
+    ):
+        assert [mention.block for mention in find(text) if mention.block] == names, text
 
 
 def test_a_link_behind_a_number_sign_is_a_tag_too() -> None:

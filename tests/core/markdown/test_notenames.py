@@ -35,19 +35,16 @@ NAMES = NoteNames(
 )
 
 
-@pytest.mark.parametrize(
-    ("target", "path"),
-    [
+def test_a_note_is_found_by_the_names_that_tools_give_it() -> None:
+    for target, path in (
         ("team", "notes/Über uns.md"), ("Dec 1st, 2020", "notes/Über uns.md"),
         ("2020-12-21", "journals/2020_12_21.md"), ("Dec 21st, 2020", "journals/2020_12_21.md"),
         ("area/topic", "pages/area___topic.md"), ("A/B", "pages/a%2Fb.md"),
         ("200911172034", "zk/200911172034 An idea.md"), ("x7qk", "zk/x7qk-other.md"),
         ("id-9", "zk/x7qk-other.md"), ("note.md", "note.md.txt"), ("todo", None), ("2021", None),
         ("x7q", None), ("..", None), (".", None), ("/", None),
-    ],
-)  # fmt: skip
-def test_a_note_is_found_by_the_names_that_tools_give_it(target: str, path: str | None) -> None:
-    assert NAMES.find("MEMORY.md", target) == path
+    ):  # fmt: skip
+        assert NAMES.find("MEMORY.md", target) == path, target
 
 
 def test_names_are_found_however_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +90,8 @@ def test_a_note_is_found_by_its_path(notes: list[tuple[str, str]]) -> None:
     assert all(names.find("x.md", path) == path for path in paths if "%" not in path)
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "is_outside"),
-    [
+def test_a_target_may_lead_out_of_the_workspace() -> None:
+    for source, target, is_outside in (
         ("docs/a.md", "../../b.md", True),
         ("docs/a.md", "..%2F..%2Fb", True),
         ("a.md", "..", True),
@@ -103,7 +99,5 @@ def test_a_note_is_found_by_its_path(notes: list[tuple[str, str]]) -> None:
         ("docs/a.md", "x/../../b.md", False),
         ("a.md", "..b.md", False),
         ("a.md", "", False),
-    ],
-)
-def test_a_target_may_lead_out_of_the_workspace(source: str, target: str, is_outside: bool) -> None:
-    assert leads_outside(source, target) == is_outside
+    ):
+        assert leads_outside(source, target) == is_outside, source

@@ -154,24 +154,19 @@ def test_a_giant_line_is_searchable_in_chunks_of_one_span() -> None:
     assert [problem.code for problem in note.problems] == ["long_line"]
 
 
-@pytest.mark.parametrize(
-    ("front", "below", "texts"),
-    [
+def test_front_matter_finds_the_first_chunk_and_is_no_part_of_its_text() -> None:
+    for front, below, texts in (
         ("---\nproject: zebra\n---\n", "text\n", ["text"]),
         ("---\nproject: zebra\n---\n", "\n# Title\n\nmore\n", ["# Title\n\nmore"]),
         ("---\nproject: zebra\n---\nowner:: Ann\n", "\n- an item\n", ["- an item"]),
         ("alias:: Cache\nproject:: zebra\n", "begins at once\n", ["begins at once"]),
         ("---\nproject: zebra\n---\n", "", [""]),
         ("alias:: Cache\n", "", [""]),
-    ],
-)
-def test_front_matter_finds_the_first_chunk_and_is_no_part_of_its_text(
-    front: str, below: str, texts: list[str]
-) -> None:
-    note = parse(front + below)
-    assert [chunk.text for chunk in note.chunks] == texts
-    assert [chunk.n_front_lines for chunk in note.chunks] == [front.count("\n")]
-    assert count_front_lines(PATH.text, (front + below).split("\n")) == front.count("\n")
+    ):
+        note = parse(front + below)
+        assert [chunk.text for chunk in note.chunks] == texts, front
+        assert [chunk.n_front_lines for chunk in note.chunks] == [front.count("\n")], front
+        assert count_front_lines(PATH.text, (front + below).split("\n")) == front.count("\n"), front
 
 
 @pytest.mark.parametrize(
@@ -201,19 +196,16 @@ def test_a_defect_is_reported_with_its_line(text: str, line: int, code: str) -> 
     assert (line, code) in {(problem.line, problem.code) for problem in parse(text).problems}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_closed_fences_and_comments_are_no_problem() -> None:
+    for text in (
         "```\n<!-- memory: {} -->\n```\n",
         "# a\n\n<!-- memory: {} -->\nb\n# c\n<!-- memory: {} -->\n",
         "~~~~\n~~~\n~~~~~  ",
         "<!-- a\n-->\n",
         "a\n=======\n>>>>>>> b\n",
         "<b>\n",
-    ],
-)
-def test_closed_fences_and_comments_are_no_problem(text: str) -> None:
-    assert parse(text).problems == ()
+    ):
+        assert parse(text).problems == (), text
 
 
 def test_a_policy_whose_overlap_exceeds_the_chunk_is_refused() -> None:

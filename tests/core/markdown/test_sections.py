@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,9 +10,8 @@ from memsyncd.core.markdown.sections import heading_text, make_slug, split_secti
 from tests.core.guard.test_secrets import HEX, make
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
+def test_a_heading_is_its_plain_text() -> None:
+    for line, text in (
         ("# One", "One"),
         ("###### Six ##", "Six"),
         ("# One#", "One#"),
@@ -24,10 +22,8 @@ from tests.core.guard.test_secrets import HEX, make
         ("# a \\* b\\_c", "a * b_c"),
         ("# a <!-- hidden -->", "a"),
         ("# " + "x" * 1000, "x" * 300),
-    ],
-)
-def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
-    assert heading_text([line], split_blocks([line])[0]) == text
+    ):
+        assert heading_text([line], split_blocks([line])[0]) == text, line
 
 
 # Runs of marks: not after a backslash, and no `_` within a word.
@@ -42,9 +38,8 @@ def test_a_heading_loses_its_marks_except_within_words(text: str, is_escaped: bo
     assert heading_text([line], split_blocks([line])[0]) == " ".join(plain.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "slug"),
-    [
+def test_a_slug_has_letters_digits_and_hyphens() -> None:
+    for text, slug in (
         ("Hello, World!", "hello-world"),
         ("  a  -  b ", "a-b"),
         ("snake_case v1.2", "snake_case-v12"),
@@ -53,10 +48,8 @@ def test_a_heading_loses_its_marks_except_within_words(text: str, is_escaped: bo
         ("!!!", "section"),
         ("", "section"),
         ("x" * 100, "x" * 80),
-    ],
-)
-def test_a_slug_has_letters_digits_and_hyphens(text: str, slug: str) -> None:
-    assert make_slug(text) == slug
+    ):
+        assert make_slug(text) == slug, text
 
 
 def anchors(text: str, *, has_top: bool = False) -> list[str]:
@@ -66,9 +59,8 @@ def anchors(text: str, *, has_top: bool = False) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_anchors_name_the_path_to_a_section_and_are_unique() -> None:
+    for text, expected in (
         ("text", ["n#"]),
         ("# a", ["n#a"]),
         ("\n\n# a", ["n#a"]),
@@ -77,10 +69,8 @@ def anchors(text: str, *, has_top: bool = False) -> list[str]:
         ("# a\n# a\n# a", ["n#a", "n#a-2", "n#a-3"]),
         ("# a\n# a-2\n# a", ["n#a", "n#a-2", "n#a-3"]),
         ("# a\n## x\n# a\n## x", ["n#a", "n#a/x", "n#a-2", "n#a-2/x"]),
-    ],
-)
-def test_anchors_name_the_path_to_a_section_and_are_unique(text: str, expected: list[str]) -> None:
-    assert anchors(text) == expected
+    ):
+        assert anchors(text) == expected, text
 
 
 def test_lines_before_the_first_heading_are_a_section_if_there_are_any() -> None:

@@ -223,11 +223,6 @@ def test_sections_of_other_headings_may_say_the_same() -> None:
     assert len(build_context_block(chunks, PLENTY).included) == 2
 
 
-def test_bytes_bound_the_block_as_tokens_do() -> None:
-    block = build_context_block([CACHE, AUTH], Budget(max_tokens=2000, max_bytes=90))
-    assert 0 < len(block.text.encode()) <= 90
-
-
 def test_nothing_is_shown_where_not_even_the_heading_fits() -> None:
     block = build_context_block([CACHE], Budget(max_tokens=100), heading="字" * 200)
     assert block.text == ""

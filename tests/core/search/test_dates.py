@@ -18,9 +18,8 @@ from memsyncd.core.search.dates import (
 )
 
 
-@pytest.mark.parametrize(
-    ("question", "named"),
-    [
+def test_the_dates_in_a_question_are_found() -> None:
+    for question, named in (
         ("what happened on 7 May 2023?", [NamedDate(2023, 5, 7)]),
         ("on the 7th of May, 2023", [NamedDate(2023, 5, 7)]),
         ("May 7th, 2023", [NamedDate(2023, 5, 7)]),
@@ -31,15 +30,12 @@ from memsyncd.core.search.dates import (
         ("may I march on", []),
         ("2023-99-01", []),
         ("version 1.2.3", []),
-    ],
-)
-def test_the_dates_in_a_question_are_found(question: str, named: list[NamedDate]) -> None:
-    assert list(find_named_dates(question)) == named
+    ):
+        assert list(find_named_dates(question)) == named, question
 
 
-@pytest.mark.parametrize(
-    ("question", "day", "fit"),
-    [
+def test_the_fit_of_a_day_to_a_named_date_is_graded() -> None:
+    for question, day, fit in (
         ("7 May 2023", "2023-05-07", 1.0),
         ("7 May 2023", "2023-05-14", 0.5),
         ("7 May 2023", "2023-05-15", 0.0),
@@ -50,12 +46,8 @@ def test_the_dates_in_a_question_are_found(question: str, named: list[NamedDate]
         ("31 February 2023", "2023-02-28", 0.0),
         ("7 May 2023", None, 0.0),
         ("7 May 2023", "yesterday", 0.0),
-    ],
-)
-def test_the_fit_of_a_day_to_a_named_date_is_graded(
-    question: str, day: str | None, fit: float
-) -> None:
-    assert fit_dates(find_named_dates(question), day) == fit
+    ):
+        assert fit_dates(find_named_dates(question), day) == fit, question
 
 
 def test_a_notes_day_is_the_stated_one_or_that_of_its_name() -> None:
@@ -69,9 +61,8 @@ def test_a_notes_day_is_the_stated_one_or_that_of_its_name() -> None:
     assert find_note_date("2023-02-31.md", EMPTY_META) is None
 
 
-@pytest.mark.parametrize(
-    ("heading", "day"),
-    [
+def test_a_heading_of_a_day_has_that_day() -> None:
+    for heading, day in (
         ("2026-03-01", "2026-03-01"),
         ("2026-03-01T10:00 Deploy", "2026-03-01"),
         ("**2026/3/1**: deploy", "2026-03-01"),
@@ -87,12 +78,10 @@ def test_a_notes_day_is_the_stated_one_or_that_of_its_name() -> None:
         ("2026-03", None),
         ("2026-02-31", None),
         ("Plan", None),
-    ],
-)
-def test_a_heading_of_a_day_has_that_day(heading: str, day: str | None) -> None:
-    assert find_heading_date(["Log", heading]) == day
-    assert find_heading_date([heading, "deeper"]) == day
-    assert find_heading_date(["2020-01-01", heading]) == (day or "2020-01-01")
+    ):
+        assert find_heading_date(["Log", heading]) == day, heading
+        assert find_heading_date([heading, "deeper"]) == day, heading
+        assert find_heading_date(["2020-01-01", heading]) == (day or "2020-01-01"), heading
 
 
 @given(

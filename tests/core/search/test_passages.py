@@ -249,9 +249,8 @@ def test_lines_gain_by_the_share_of_words_that_they_contain() -> None:
     assert score_lines([0, 1], [3.0, 1.0], is_led=True) == pytest.approx(WORDS_SHARE + LEAD_SHARE)
 
 
-@pytest.mark.parametrize(
-    ("text", "is_led"),
-    [
+def test_a_lead_names_a_speaker_or_subject() -> None:
+    for text, is_led in (
         ("- **Ann:** hello", True),
         ("**Ann** said hello", True),
         ("Ann: hello", True),
@@ -263,12 +262,10 @@ def test_lines_gain_by_the_share_of_words_that_they_contain() -> None:
         ("see http://Ann", False),
         ("`x: Ann`", False),
         (f"{'so ' * 20}Ann: hello", False),
-    ],
-)
-def test_a_lead_names_a_speaker_or_subject(text: str, is_led: bool) -> None:
-    lead = find_lead(text)
-    assert text.startswith(lead)
-    assert ("Ann" in lead) == is_led
+    ):
+        lead = find_lead(text)
+        assert text.startswith(lead), text
+        assert ("Ann" in lead) == is_led, text
 
 
 # --- Chunks for the start of a session ------------------------------------------------------------
@@ -381,9 +378,8 @@ def find(text: str, *wanted: tuple[str, bool]) -> dict[int, list[str]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted", "found"),
-    [
+def test_a_term_matches_at_these_places() -> None:
+    for text, wanted, found in (
         ("a cache is a cache", ("cache", False), ["cache", "cache"]),
         ("a cache", ("disk", False), None),
         ("caches", ("cache", False), None),
@@ -396,12 +392,8 @@ def find(text: str, *wanted: tuple[str, bool]) -> dict[int, list[str]]:
         ("a a a", ("a a", False), ["a a", "a a"]),
         ("anything", ("", False), None),
         ("anything", ("", True), None),
-    ],
-)
-def test_a_term_matches_at_these_places(
-    text: str, wanted: tuple[str, bool], found: list[str] | None
-) -> None:
-    assert find(text, wanted).get(0) == found
+    ):
+        assert find(text, wanted).get(0) == found, text
 
 
 def test_each_term_is_identified_by_its_own_index() -> None:
@@ -509,21 +501,16 @@ def test_a_short_text_is_shown_whole_with_its_matches_marked() -> None:
     assert render_snippet("the cache is cold", [(4, 9)]) == "the **cache** is cold"
 
 
-@pytest.mark.parametrize(
-    ("text", "match", "snippet"),
-    [
+def test_asterisks_of_the_text_are_not_taken_for_marks() -> None:
+    for text, match, snippet in (
         ("a **bold** word", (11, 15), "a bold **word**"),
         ("a **bold** word", (4, 8), "a **bold** word"),
         ("a ***bold*** word", (5, 9), "a **bold** word"),
         ("an *odd* word", (4, 7), "an **odd** word"),
         ("two **red cats** here", (6, 14), "two **red cats** here"),
         ("two red **cats** here", (4, 14), "two **red cats** here"),
-    ],
-)
-def test_asterisks_of_the_text_are_not_taken_for_marks(
-    text: str, match: tuple[int, int], snippet: str
-) -> None:
-    assert render_snippet(text, [match]) == snippet
+    ):
+        assert render_snippet(text, [match]) == snippet, text
 
 
 def test_a_long_text_is_cut_at_words_around_the_match_and_marked() -> None:
@@ -589,9 +576,8 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
         )
 
 
-@pytest.mark.parametrize(
-    ("text", "heading", "body"),
-    [
+def test_a_snippet_does_not_repeat_the_title_of_its_section() -> None:
+    for text, heading, body in (
         ("# Notes\n\nThe parser", "Notes", "The parser"),
         ("## `A` b\n<!-- memory: {kind: x,\n tags: [a]} -->\n\nbody text", "A b", "body text"),
         ("Title\n=====\n\nbody", "Title", "body"),
@@ -601,12 +587,8 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
         ("## Not\nesbody", "Notes", "## Not\nesbody"),
         ("## Notes 2\nbody", "Notes", "## Notes 2\nbody"),
         ("before any heading", "", "before any heading"),
-    ],
-)
-def test_a_snippet_does_not_repeat_the_title_of_its_section(
-    text: str, heading: str, body: str
-) -> None:
-    assert strip_title(text, heading) == body
+    ):
+        assert strip_title(text, heading) == body, text
 
 
 def test_matches_that_overlap_or_touch_are_marked_together() -> None:

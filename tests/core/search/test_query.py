@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
 import apsw
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -56,9 +54,8 @@ typed_filters = st.lists(
 ).map("".join)
 
 
-@pytest.mark.parametrize(
-    ("text", "filters", "rest"),
-    [
+def test_filters_are_extracted_from_the_typed_text() -> None:
+    for text, filters, rest in (
         ("", {}, ""),
         ("redis timeout", {}, "redis timeout"),
         ("kind:decision", {"kinds": ("decision",)}, ""),
@@ -137,14 +134,10 @@ typed_filters = st.lists(
         ("tag:\ud800", {}, "tag:\ud800"),
         ('"a kind:x b"', {}, '"a kind:x b"'),
         ('5" disk kind:x "and" tag:y', {"tags": ("y",)}, '5" disk kind:x "and"'),
-    ],
-)
-def test_filters_are_extracted_from_the_typed_text(
-    text: str, filters: dict[str, Any], rest: str
-) -> None:
-    taken, left = extract_filters(text)
-    assert taken == Filters(**filters)
-    assert left.split() == rest.split()
+    ):
+        taken, left = extract_filters(text)
+        assert taken == Filters(**filters), text
+        assert left.split() == rest.split(), text
 
 
 def test_a_text_holds_no_more_filters_than_the_limit() -> None:
@@ -164,9 +157,8 @@ def test_filters_are_extracted_from_any_text_and_phrases_stay_unchanged(text: st
     assert extract_filters(quoted) == (NO_FILTERS, quoted)
 
 
-@pytest.mark.parametrize(
-    ("text", "filters", "rest"),
-    [
+def test_days_in_filters_may_be_relative_to_today() -> None:
+    for text, filters, rest in (
         ("after:7d redis", {"after": "2026-11-11"}, "redis"),
         ("after:last week redis", {"after": "2026-11-09"}, "redis"),
         ('before:"last month" redis', {"before": "2026-10-01"}, "redis"),
@@ -176,14 +168,10 @@ def test_filters_are_extracted_from_any_text_and_phrases_stay_unchanged(text: st
         ("kind:last week", {"kinds": ("last",)}, "week"),
         ("after:last weekend", {}, "after:last weekend"),
         ("after:last", {}, "after:last"),
-    ],
-)
-def test_days_in_filters_may_be_relative_to_today(
-    text: str, filters: dict[str, Any], rest: str
-) -> None:
-    taken, left = extract_filters(text, date(2026, 11, 18))
-    assert taken == Filters(**filters)
-    assert left.split() == rest.split()
+    ):
+        taken, left = extract_filters(text, date(2026, 11, 18))
+        assert taken == Filters(**filters), text
+        assert left.split() == rest.split(), text
 
 
 def test_a_relative_day_is_text_where_today_is_unknown() -> None:
@@ -205,9 +193,8 @@ EMPTY = "was read as words; {}: takes a value, without a blank before it"
 DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
 
 
-@pytest.mark.parametrize(
-    ("text", "problems"),
-    [
+def test_what_does_not_count_as_typed_is_described() -> None:
+    for text, problems in (
         (
             "alpha after:2026-02-30",
             [f"after:2026-02-30 was read as words; after: takes {DATES}"],
@@ -261,10 +248,8 @@ DATES = "a day, month or year such as 2026-03-01, or yesterday, 7d, last week"
             )
             for text in ("path:.", "-path:..", "path:~/x")
         ),
-    ],
-)
-def test_what_does_not_count_as_typed_is_described(text: str, problems: list[str]) -> None:
-    assert find_query_problems(text, date(2026, 11, 23)) == problems
+    ):
+        assert find_query_problems(text, date(2026, 11, 23)) == problems, text
 
 
 @example([" -"] * 5)  # a query may exclude fewer terms than it may have
@@ -348,9 +333,8 @@ def show(terms: tuple[Term, ...]) -> list[str]:
 # --- parsing --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "expression"),
-    [
+def test_a_query_compiles_to_this_expression() -> None:
+    for text, expression in (
         ("", ""),
         ("  \t ", ""),
         ("?!", ""),
@@ -412,10 +396,8 @@ def show(terms: tuple[Term, ...]) -> list[str]:
         ("what do we know about Amara?", '"Amara"'),
         ("who said so", '"who" OR "said" OR "so"'),
         ("after:spring", '"after spring"'),
-    ],
-)
-def test_a_query_compiles_to_this_expression(text: str, expression: str) -> None:
-    assert compile_query(parse_query(text)) == expression
+    ):
+        assert compile_query(parse_query(text)) == expression, text
 
 
 def test_strict_terms_and_others_are_distinguished() -> None:
@@ -493,9 +475,8 @@ def test_a_word_without_spaces_that_is_too_long_does_not_hide_the_words_after_it
 # --- exclusions that may be options ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "commands", "excluded"),
-    [
+def test_an_exclusion_beside_a_word_may_be_an_option() -> None:
+    for text, commands, excluded in (
         ("tar -xzf", ["tar -xzf"], ["-xzf"]),
         ("how do I use `git commit -m`?", ["commit -m"], ["-m`?"]),
         ("-m git commit", ["-m git"], ["-m"]),
@@ -507,19 +488,14 @@ def test_a_word_without_spaces_that_is_too_long_does_not_hide_the_words_after_it
         ("a -kind:old -tag:x b", [], ["-kind:old", "-tag:x"]),
         ("git --amend", [], []),
         ("a -> b", [], []),
-    ],
-)
-def test_an_exclusion_beside_a_word_may_be_an_option(
-    text: str, commands: list[str], excluded: list[str]
-) -> None:
-    query = parse_query(text)
-    assert [command.phrase.text for command in query.commands] == commands
-    assert sorted(query.excluded) == sorted(excluded)
+    ):
+        query = parse_query(text)
+        assert [command.phrase.text for command in query.commands] == commands, text
+        assert sorted(query.excluded) == sorted(excluded), text
 
 
-@pytest.mark.parametrize(
-    ("text", "is_held"),
-    [
+def test_a_command_is_held_as_it_was_typed() -> None:
+    for text, is_held in (
         ("Run `git commit -m msg`.", True),
         ("Git  Commit\n-m", True),
         ("git commit \u2010m", True),
@@ -528,11 +504,9 @@ def test_an_exclusion_beside_a_word_may_be_an_option(
         ("recommit -m", False),
         ("git commit --m", False),
         ("git commit-m", False),
-    ],
-)
-def test_a_command_is_held_as_it_was_typed(text: str, *, is_held: bool) -> None:
-    [command] = parse_query("git commit -m").commands
-    assert find_typed(command.make_pattern(), text) == is_held
+    ):
+        [command] = parse_query("git commit -m").commands
+        assert find_typed(command.make_pattern(), text) == is_held, text
 
 
 @given(st.text("abcXYZ019", min_size=1, max_size=12))
@@ -694,9 +668,8 @@ def test_a_selection_matches_what_has_a_rare_term_or_two_of_the_others(
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
+def test_stopwords_of_a_language_are_dropped_from_its_questions() -> None:
+    for text, kept in (
         ("Wo liegt der Schlüssel für die Halle?", ["liegt", "Schlüssel", "Halle"]),
         ("где лежит ключ от кладовой", ["лежит", "ключ", "кладовой"]),
         ("¿Cuándo llega el tren de la mañana?", ["llega", "tren", "mañana"]),
@@ -704,10 +677,8 @@ def test_a_selection_matches_what_has_a_rare_term_or_two_of_the_others(
         ("the war of the die makers", ["war", "die", "makers"]),
         ("no car", ["car"]),
         ("die cast", ["die", "cast"]),
-    ],
-)
-def test_stopwords_of_a_language_are_dropped_from_its_questions(text: str, kept: list[str]) -> None:
-    assert [term.text.strip("¿?") for term in parse_query(text).should] == kept
+    ):
+        assert [term.text.strip("¿?") for term in parse_query(text).should] == kept, text
 
 
 def test_the_plain_text_of_a_query_has_neither_filters_nor_quotes_nor_what_is_excluded() -> None:

@@ -657,18 +657,15 @@ def test_recency_raises_new_notes(age_days: int, factor: float) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("day", "factor"),
-    [
+def test_decay_lowers_notes_of_an_old_day_or_saved_on_one() -> None:
+    for day, factor in (
         ("2024-10-04", 1.0),
         ("2024-09-04", 0.9535),
         ("1990-01-01", round(1 / 1.1, 4)),
         ("2030-01-01", 1.0),
         (None, 0.9535),
-    ],
-)
-def test_decay_lowers_notes_of_an_old_day_or_saved_on_one(day: str | None, factor: float) -> None:
-    assert factors(SearchConfig(decay=0.1), age_days=30, day=day) == {"decay": factor}
+    ):
+        assert factors(SearchConfig(decay=0.1), age_days=30, day=day) == {"decay": factor}, day
 
 
 def test_half_a_weight_has_half_the_effect_and_boosts_that_are_off_are_not_listed() -> None:

@@ -44,9 +44,8 @@ LETTERS = st.sampled_from(
 TEXTS = st.text(LETTERS, max_size=30) | st.text(max_size=30)
 
 
-@pytest.mark.parametrize(
-    ("text", "folded"),
-    [
+def test_a_text_is_folded_to() -> None:
+    for text, folded in (
         ("plain text", "plain text"),
         ("Müller, naïve", "Müller, naïve"),  # the tokenizer folds these, and `ue` is indexed, too
         ("Mu\u0308ller", "Müller"),
@@ -64,11 +63,9 @@ TEXTS = st.text(LETTERS, max_size=30) | st.text(max_size=30)
         ("Wi\u2011Fi e\u2010mail", "Wi-Fi e-mail"),
         ("™ 使用，等", "™ 使用，等"),
         ("ㅋㅋ", "ㅋㅋ"),
-    ],
-)
-def test_a_text_is_folded_to(text: str, folded: str) -> None:
-    assert fold(unicodedata.normalize("NFC", text)) == folded
-    assert fold(unicodedata.normalize("NFD", text)) == folded
+    ):
+        assert fold(unicodedata.normalize("NFC", text)) == folded, text
+        assert fold(unicodedata.normalize("NFD", text)) == folded, text
 
 
 @pytest.mark.life
@@ -124,9 +121,8 @@ def test_a_text_is_folded_alike_with_and_without_places(text: str) -> None:
         assert fold_with_places(text).text == fold(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
+def test_these_subwords_are_indexed_with_a_text() -> None:
+    for text, parts in (
         ("plain words, snake_case and DEC-0054", "snakecase"),
         ("call getUserName or HTTPServer2", "get User Name HTTP Server 2"),
         ("C++ and f#, not a+b or #tag", "Cplusplus fsharp"),
@@ -154,15 +150,12 @@ def test_a_text_is_folded_alike_with_and_without_places(text: str) -> None:
         ("die Straße und das Öl", "Strasse Oel"),
         ("café", ""),
         ("GRÜẞE", "GRUeSSE"),
-    ],
-)
-def test_these_subwords_are_indexed_with_a_text(text: str, parts: str) -> None:
-    assert find_subwords(text) == parts
+    ):
+        assert find_subwords(text) == parts, text
 
 
-@pytest.mark.parametrize(
-    ("typed", "rows"),
-    [
+def test_a_typed_word_is_split_into_these_sequences() -> None:
+    for typed, rows in (
         ("snake_case", [("snake", "case")]),
         ("src/app/main.py", [("src", "app", "main", "py")]),
         ("C++", [("Cplusplus",)]),
@@ -175,12 +168,8 @@ def test_these_subwords_are_indexed_with_a_text(text: str, parts: str) -> None:
         ("dry-run", [("dry", "run")]),
         ("re-index-all", [("re", "index", "all")]),
         ("!?", []),
-    ],
-)
-def test_a_typed_word_is_split_into_these_sequences(
-    typed: str, rows: list[tuple[str, ...]]
-) -> None:
-    assert [row.words for row in split_words(typed)] == rows
+    ):
+        assert [row.words for row in split_words(typed)] == rows, typed
 
 
 def test_a_phrase_of_any_length_is_one_sequence() -> None:
@@ -242,9 +231,8 @@ def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
     assert not any(map(humped.search, others))
 
 
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
+def test_a_typed_word_has_this_other_spelling() -> None:
+    for typed, words in (
         ("v1.4.2", ("1", "4", "2")),
         ("Søren", ("Soren",)),
         ("plain", ()),
@@ -252,11 +240,9 @@ def test_subwords_of_camel_case_are_those_of_a_plain_pattern(text: str) -> None:
         ("snake_case", ()),
         ("well-to-do", ()),
         ("v2", ()),
-    ],
-)
-def test_a_typed_word_has_this_other_spelling(typed: str, words: tuple[str, ...]) -> None:
-    [row] = split_words(typed)
-    assert respell(row.words) == words
+    ):
+        [row] = split_words(typed)
+        assert respell(row.words) == words, typed
 
 
 MARKED = st.text(st.sampled_from("aBv1 20-.,_日ø"), max_size=40)
@@ -328,9 +314,8 @@ def test_no_character_of_a_script_without_spaces_is_overlooked(character: str) -
 OCCURRENCES = st.dictionaries(st.integers(1, 20), st.floats(0.01, 50))
 
 
-@pytest.mark.parametrize(
-    ("stem", "other", "is_one"),
-    [
+def test_words_are_related_by_a_long_enough_beginning() -> None:
+    for stem, other, is_one in (
         ("electr", "electrician", True),
         ("mainten", "maintain", True),
         ("heizung", "heizt", False),
@@ -341,12 +326,10 @@ OCCURRENCES = st.dictionaries(st.integers(1, 20), st.floats(0.01, 50))
         ("market", "marksman", False),
         ("ключ", "ключи", True),
         ("test", "test", False),
-    ],
-)
-def test_words_are_related_by_a_long_enough_beginning(stem: str, other: str, is_one: bool) -> None:
-    family = make_family(stem)
-    assert family is not None
-    assert is_related(family, other) is is_one
+    ):
+        family = make_family(stem)
+        assert family is not None, stem
+        assert is_related(family, other) is is_one, stem
 
 
 @pytest.mark.parametrize("stem", ["", "oil", "37f2ab", "x1y2z3"])
@@ -392,9 +375,8 @@ NAMES = st.from_regex(r"[a-z]{2,6}([-._][a-z]{2,6}){1,3}", fullmatch=True)
 WHOLE = 1 + IDENTIFIER_WEIGHT
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
+def test_names_of_code_are_found_in_a_question() -> None:
+    for text, names in (
         ("what does `--no-build` do", ("no-build",)),
         ("is --frozen allowed?", ("frozen",)),
         ("where is tool.uv.sources read.", ("tool.uv.sources",)),
@@ -404,10 +386,8 @@ WHOLE = 1 + IDENTIFIER_WEIGHT
         ("who cooks on Friday, and what?", ()),
         ("_private_name of a__b", ("_private_name", "a__b")),
         ("`x` and `--y`", ()),
-    ],
-)
-def test_names_of_code_are_found_in_a_question(text: str, names: tuple[str, ...]) -> None:
-    assert find_identifiers(text) == names
+    ):
+        assert find_identifiers(text) == names, text
 
 
 @given(
@@ -478,9 +458,8 @@ def near(word: str, *known: str) -> tuple[str, ...]:
     return suggest_words(word, [(other, 1) for other in known])
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
+def test_the_intended_word_is_suggested() -> None:
+    for typed, meant in (
         ("conection", "connection"),
         ("connnection", "connection"),
         ("conmection", "connection"),
@@ -492,17 +471,14 @@ def near(word: str, *known: str) -> tuple[str, ...]:
         ("auth", "authentication"),
         ("postgresql", "postgres"),
         ("zürich", "zurch"),
-    ],
-)
-def test_the_intended_word_is_suggested(typed: str, meant: str) -> None:
-    meant = fold_word(meant)
-    words = near(typed, "unlike", "another", "thing", meant)
-    assert words == ((meant,) if meant != fold_word(typed) else ())
+    ):
+        folded = fold_word(meant)
+        words = near(typed, "unlike", "another", "thing", folded)
+        assert words == ((folded,) if folded != fold_word(typed) else ()), typed
 
 
-@pytest.mark.parametrize(
-    ("typed", "other"),
-    [
+def test_words_without_a_typing_error_between_them_are_not_suggested() -> None:
+    for typed, other in (
         ("redis", "media"),  # two letters of five
         ("no", "on"),
         ("2024", "2025"),
@@ -511,12 +487,8 @@ def test_the_intended_word_is_suggested(typed: str, meant: str) -> None:
         ("x" * 50, "x" * 49),
         ("car", "card game"),
         ("同期", "同時"),
-    ],
-)
-def test_words_without_a_typing_error_between_them_are_not_suggested(
-    typed: str, other: str
-) -> None:
-    assert near(typed, other) == ()
+    ):
+        assert near(typed, other) == (), typed
 
 
 def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commoner() -> None:
