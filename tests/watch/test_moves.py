@@ -241,14 +241,20 @@ def test_a_folder_that_is_closed_for_a_while_stays_watched(watched: Watched) -> 
     watched.expect_event(".memories/a/x.md")
 
 
-def test_a_walk_that_hangs_on_one_disk_delays_no_event_of_others(
-    watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = type(watched)(
+@pytest.fixture
+def other(watched: Watched, recorder: Recorder, tmp_path: Path) -> Watched:
+    """Another workspace of the same watcher."""
+    made = type(watched)(
         watched.watcher, recorder, tmp_path.resolve() / "other", workspace_id="other"
     )
-    (other.root / ".memories").mkdir(parents=True)
-    other.plan()
+    (made.root / ".memories").mkdir(parents=True)
+    made.plan()
+    return made
+
+
+def test_a_walk_that_hangs_on_one_disk_delays_no_event_of_others(
+    watched: Watched, other: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_hung, is_over = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -270,13 +276,8 @@ def test_a_walk_that_hangs_on_one_disk_delays_no_event_of_others(
 
 
 def test_a_folder_event_that_hangs_on_one_disk_delays_no_event_of_others(
-    watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, other: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = type(watched)(
-        watched.watcher, recorder, tmp_path.resolve() / "other", workspace_id="other"
-    )
-    (other.root / ".memories").mkdir(parents=True)
-    other.plan()
     is_hung, is_over = threading.Event(), threading.Event()
 
     def hang() -> None:
@@ -297,13 +298,12 @@ def test_a_folder_event_that_hangs_on_one_disk_delays_no_event_of_others(
 
 
 def test_a_link_check_that_hangs_on_one_disk_delays_no_event_of_others(
-    watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: Watched,
+    other: Watched,
+    recorder: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other = type(watched)(
-        watched.watcher, recorder, tmp_path.resolve() / "other", workspace_id="other"
-    )
-    (other.root / ".memories").mkdir(parents=True)
-    other.plan()
     is_hung, is_over = threading.Event(), threading.Event()
     link = other.root / ".memories" / "link"
     is_link = os.path.islink
