@@ -73,9 +73,8 @@ def test_sources_of_a_project_are_configured(config_path: Path) -> None:
     assert config.source == (SourceConfig(path="docs/*.md", tags=("index:invariants",)),)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_an_invalid_step_or_source_is_refused(config_path: Path) -> None:
+    for text, message in (
         ('[[step]]\nname = "a"\n', "a step needs `name` and `kind`; there is no `kind`"),
         ('[[step]]\nname = "a"\nkind = "two words"\n', "not one word"),
         (2 * '[[step]]\nname = "a"\nkind = "b"\n', "'a' is the name of another step above"),
@@ -85,10 +84,8 @@ def test_sources_of_a_project_are_configured(config_path: Path) -> None:
         ('[[source]]\npath = "../a.md"\n', "it holds an empty part, `.` or `..`"),
         ('[[source]]\npath = "*/a.md"\n', "in its last part alone"),
         (2 * '[[source]]\npath = "a.md"\n', "'a.md' is the path of another source above"),
-    ],
-)
-def test_an_invalid_step_or_source_is_refused(config_path: Path, text: str, message: str) -> None:
-    assert message in refusal(config_path, text)
+    ):
+        assert message in refusal(config_path, text), text
 
 
 def test_a_kind_is_read_in_lower_case(config_path: Path) -> None:
@@ -136,9 +133,8 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
     assert "did you mean `MEMSYNCD_SYNC_DEBOUNCE_MS`" in warning
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_an_invalid_value_is_refused_with_line_and_remedy(config_path: Path) -> None:
+    for text, message in (
         ("[sync]\ndebouce_ms = 5", "2: sync.debouce_ms: no such key; did you mean `debounce_ms`?"),
         ("\n[sinc]", "2: sinc: no such section; did you mean `sync`?"),
         ("[log]\nqqq = 1", "2: log.qqq: no such key; there are `level`, `format`"),
@@ -199,12 +195,8 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
         ("[history]\nmax_revisions = 0", "2: history.max_revisions: expected a whole number >= 1"),
         ("[sync]\ndebounce_ms = 1\ndebounce_ms = 2\n", "3: not TOML: Cannot overwrite a value"),
         ("[sync", "1: not TOML: Expected ']' at the end of a table declaration (at end of"),
-    ],
-)
-def test_an_invalid_value_is_refused_with_line_and_remedy(
-    text: str, message: str, config_path: Path
-) -> None:
-    assert refusal(config_path, text).startswith(message)
+    ):
+        assert refusal(config_path, text).startswith(message), text
 
 
 def test_all_errors_are_reported_at_once(config_path: Path) -> None:
@@ -310,9 +302,10 @@ z = 1979-05-27
 '''
 
 
-@pytest.mark.parametrize(
-    ("key", "line"),
-    [
+def test_the_line_of_a_key_is_found_however_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(TEXT)
+    for key, line in (
         ("top", 2),
         ("a", 3),
         ("a.quoted key", 4),
@@ -327,14 +320,8 @@ z = 1979-05-27
         ("many.1.y", 18),
         ("many.1.absent", 17),
         ("nowhere", 1),
-    ],
-)
-def test_the_line_of_a_key_is_found_however_it_is_written(
-    key: str, line: int, tmp_path: Path
-) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text(TEXT)
-    assert read_config_file(str(path), is_required=True).find_line(key) == line
+    ):
+        assert read_config_file(str(path), is_required=True).find_line(key) == line, key
 
 
 PIECES = """
@@ -517,9 +504,8 @@ def test_an_endpoint_on_another_machine_must_be_allowed(config_path: Path, url: 
     assert load_config(str(config_path), {}).config.semantic.allow_remote
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_embedder_needs_what_names_its_model(config_path: Path) -> None:
+    for text in (
         f'{ENDPOINT}url = ""\n',
         f'{ENDPOINT}url = "127.0.0.1:80"\n',
         f'{ENDPOINT}url = "http://user@127.0.0.1/"\n',
@@ -530,10 +516,8 @@ def test_an_endpoint_on_another_machine_must_be_allowed(config_path: Path, url: 
         f'{FASTEMBED}model_folder = "models/e5"\n',
         '[semantic]\nmodel_folder = "/models/e5"\n',
         '[semantic]\nembedder = "model2vec"\n',
-    ],
-)
-def test_an_embedder_needs_what_names_its_model(config_path: Path, text: str) -> None:
-    assert ": semantic." in refusal(config_path, text)
+    ):
+        assert ": semantic." in refusal(config_path, text), text
 
 
 def test_the_folder_of_a_model_may_be_in_the_home_folder(config_path: Path) -> None:

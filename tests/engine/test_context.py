@@ -183,10 +183,7 @@ def test_a_user_wide_text_is_shown_beside_a_best_line_over_the_budget(make_bench
         assert 1600 / 4 - 120 < user * len("Answer in German. ") <= 1600 / 4
 
 
-@pytest.mark.parametrize("max_tokens", [150, 300, 2000])
-def test_memories_of_several_workspaces_share_the_parts_of_one_block(
-    make_bench: Any, max_tokens: int
-) -> None:
+def test_memories_of_several_workspaces_share_the_parts_of_one_block(make_bench: Any) -> None:
     benches = [make_bench(name) for name in ("api", "web")]
     comment = "<!-- memory: {{task: T-1, kind: {kind}, priority: P1}} -->"
     for bench in benches:
@@ -199,31 +196,32 @@ def test_memories_of_several_workspaces_share_the_parts_of_one_block(
         bench.write(".memories/work.md", "# Work\n\n" + "\n\n".join(texts) + "\n")
         bench.write(".memories/zoo.md", f"# Zoo\n\nThe elephant of {name} sleeps.\n")
         bench.sync()
-    params = ContextParams(query="elephant", task="T-1", max_tokens=max_tokens, sort="decay")
-    offers = [
-        offer_context(bench.workspace, params, Config(), RunOptions(), is_merged=True)
-        for bench in benches
-    ]
-    answer = merge_offers(offers, params, Config(), news="## Signals\n- 1 note from ann: done")
-    assert answer.tokens <= max_tokens
-    titles = [line for line in answer.text.splitlines() if line.startswith("## ")]
-    assert titles[0] == "## Signals"
-    assert titles[-1] == "## Prior Knowledge"
-    assert len(titles) == len({*titles})
-    facts = [line for line in answer.text.splitlines() if "a fine elephant" in line]
-    assert len(facts) == len({*facts})
-    assert {part.reason for part in answer.included} >= {"checkpoint", "match"}
-    # Filters hold for memories, too.
-    filtered = replace(params, filters=Filters(kind=["checkpoint"]))
-    offer = offer_context(benches[0].workspace, filtered, Config(), RunOptions())
-    assert {part.kind for part in merge_offers([offer], filtered, Config()).included} == {
-        "checkpoint"
-    }
-    if max_tokens == 2000:
-        assert len(facts) == 6
-        assert {part.workspace for part in answer.included} == {
-            bench.workspace.id for bench in benches
+    for max_tokens in (150, 300, 2000):
+        params = ContextParams(query="elephant", task="T-1", max_tokens=max_tokens, sort="decay")
+        offers = [
+            offer_context(bench.workspace, params, Config(), RunOptions(), is_merged=True)
+            for bench in benches
+        ]
+        answer = merge_offers(offers, params, Config(), news="## Signals\n- 1 note from ann: done")
+        assert answer.tokens <= max_tokens
+        titles = [line for line in answer.text.splitlines() if line.startswith("## ")]
+        assert titles[0] == "## Signals"
+        assert titles[-1] == "## Prior Knowledge"
+        assert len(titles) == len({*titles})
+        facts = [line for line in answer.text.splitlines() if "a fine elephant" in line]
+        assert len(facts) == len({*facts})
+        assert {part.reason for part in answer.included} >= {"checkpoint", "match"}
+        # Filters hold for memories, too.
+        filtered = replace(params, filters=Filters(kind=["checkpoint"]))
+        offer = offer_context(benches[0].workspace, filtered, Config(), RunOptions())
+        assert {part.kind for part in merge_offers([offer], filtered, Config()).included} == {
+            "checkpoint"
         }
+        if max_tokens == 2000:
+            assert len(facts) == 6
+            assert {part.workspace for part in answer.included} == {
+                bench.workspace.id for bench in benches
+            }
 
 
 def test_neither_a_giant_memory_file_nor_a_giant_pinned_note_keeps_the_newest_out(

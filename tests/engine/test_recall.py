@@ -38,20 +38,15 @@ def filled(bench: Any) -> Any:
     return bench
 
 
-@pytest.mark.parametrize(
-    ("criteria", "stage", "anchors"),
-    [
+def test_memories_are_recalled_by_words_of_their_metadata(filled: Any) -> None:
+    for criteria, stage, anchors in (
         ({"keywords": ["sockets"]}, "keywords", {TAGGED, KEYED}),
         ({"keywords": ["sockets"], "topic": "Auth Server"}, "keywords", {KEYED}),
         ({"topic": "login"}, "topic and kind", {OWN}),
-    ],
-)
-def test_memories_are_recalled_by_words_of_their_metadata(
-    filled: Any, criteria: dict[str, Any], stage: str, anchors: set[str]
-) -> None:
-    recalled = recall(filled.workspace, Config(), RecallParams(**criteria), 1.0)
-    assert recalled.stage == stage
-    assert {memory.anchor for memory in recalled.memories} == anchors
+    ):
+        recalled = recall(filled.workspace, Config(), RecallParams(**criteria), 1.0)
+        assert recalled.stage == stage, criteria
+        assert {memory.anchor for memory in recalled.memories} == anchors, criteria
 
 
 def test_the_title_of_a_note_recalls_its_sections(filled: Any) -> None:

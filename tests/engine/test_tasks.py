@@ -35,25 +35,25 @@ def find_ready(bench: Any, **notes: str) -> TaskReady:
     return list_ready(make_call(bench.workspace, bench.config, now_s=NOW_S), TaskReadyParams())
 
 
-@pytest.mark.parametrize(
-    "named", ["WU-0", ".memories/a.md", ".memories/a.md#design/sketch", ".memories/a*1.md"]
-)
-def test_a_task_is_ready_once_what_it_names_is_done_though_that_has_no_task(
-    bench: Any, named: str
-) -> None:
-    notes = {"tasks.md": TASKS.format(blocked_by=named), "a.md": DONE, "a*1.md": DONE}
-    ready = find_ready(bench, **notes)
-    assert [item.heading[-1] for item in ready.items] == ["First"]
-    assert (ready.n_ready, ready.blocked) == (1, 0)
+def test_a_task_is_ready_once_what_it_names_is_done_though_that_has_no_task(bench: Any) -> None:
+    for named in ("WU-0", ".memories/a.md", ".memories/a.md#design/sketch", ".memories/a*1.md"):
+        notes = {"tasks.md": TASKS.format(blocked_by=named), "a.md": DONE, "a*1.md": DONE}
+        ready = find_ready(bench, **notes)
+        assert [item.heading[-1] for item in ready.items] == ["First"], named
+        assert (ready.n_ready, ready.blocked) == (1, 0), named
 
 
-@pytest.mark.parametrize(
-    "named", ["WU-9", ".memories/b.md", ".memories/b.md#design/sketch", ".memories/a*2.md", "*.md"]
-)
-def test_a_task_is_blocked_by_what_is_open_or_not_known(bench: Any, named: str) -> None:
-    notes = {"tasks.md": TASKS.format(blocked_by=named), "b.md": OPEN, "ax2.md": DONE}
-    ready = find_ready(bench, **notes)
-    assert (ready.items, ready.blocked) == ([], 1)
+def test_a_task_is_blocked_by_what_is_open_or_not_known(bench: Any) -> None:
+    for named in (
+        "WU-9",
+        ".memories/b.md",
+        ".memories/b.md#design/sketch",
+        ".memories/a*2.md",
+        "*.md",
+    ):
+        notes = {"tasks.md": TASKS.format(blocked_by=named), "b.md": OPEN, "ax2.md": DONE}
+        ready = find_ready(bench, **notes)
+        assert (ready.items, ready.blocked) == ([], 1), named
 
 
 def test_of_many_open_sections_the_same_are_ready_in_the_same_order(

@@ -90,20 +90,18 @@ RULES = (
 )
 
 
-@pytest.mark.parametrize("include", [(), ("**",)])
-def test_the_rules_of_agents_are_notes_if_they_are_included(
-    root: Path, include: tuple[str, ...]
-) -> None:
+def test_the_rules_of_agents_are_notes_if_they_are_included(root: Path) -> None:
     others = (".cursor/mcp.json", ".cursor/x.mdc", ".cursor/rules/x.md", ".github/x.md", "x.mdc")
     for path in (*RULES, *others, ".cursor/rules/.y/z.mdc", ".memories/.cursorrules"):
         write(root, path)
-    assert not run_scan(root, include=include).files
-    scope = parse_scope(str(root), include=include, read_only=RULE_GLOBS, max_file_bytes=1000)
-    assert set(scan(scope).files) == set(RULES)
-    assert set(scan(scope, only=[".cursor"]).files) == set(RULES[1:3])
-    assert set(scan(scope, only=[".cursor/rules/b"]).files) == {RULES[2]}
-    assert set(scan(scope, only=[RULES[0], RULES[3]]).files) == {RULES[0], RULES[3]}
-    assert all(scope.is_read_only(path) and has_ordinary_name(path) for path in RULES)
+    for include in ((), ("**",)):
+        assert not run_scan(root, include=include).files, include
+        scope = parse_scope(str(root), include=include, read_only=RULE_GLOBS, max_file_bytes=1000)
+        assert set(scan(scope).files) == set(RULES), include
+        assert set(scan(scope, only=[".cursor"]).files) == set(RULES[1:3]), include
+        assert set(scan(scope, only=[".cursor/rules/b"]).files) == {RULES[2]}, include
+        assert set(scan(scope, only=[RULES[0], RULES[3]]).files) == {RULES[0], RULES[3]}, include
+        assert all(scope.is_read_only(path) and has_ordinary_name(path) for path in RULES), include
 
 
 def test_names_with_any_character_of_any_script_are_found_unchanged(root: Path) -> None:
