@@ -298,9 +298,11 @@ class TestRenaming:
                     rename(tree, old, new)
         assert list_all(tree) == seen
 
-    @pytest.mark.parametrize(
-        ("old", "new"),
-        [
+    def test_an_impossible_rename_is_refused_and_changes_nothing(self, tree: Path) -> None:
+        os.mkfifo(tree / ".memories/fifo")
+        (tree / ".memories/link.md").symlink_to("three.md")
+        seen = list_all(tree)
+        for old, new in (
             (".memories/a", ".memories/a/b/c"),
             (".memories/a", ".memories/a"),
             (".memories", ".memories/x"),
@@ -312,17 +314,10 @@ class TestRenaming:
             (".memories/link.md", ".memories/x.md"),
             (".memories/three.md", ".memories"),
             (".memories/three.md", ".memories/a/one.md/x.md"),
-        ],
-    )
-    def test_an_impossible_rename_is_refused_and_changes_nothing(
-        self, tree: Path, old: str, new: str
-    ) -> None:
-        os.mkfifo(tree / ".memories/fifo")
-        (tree / ".memories/link.md").symlink_to("three.md")
-        seen = list_all(tree)
-        with pytest.raises(PathRefused):
-            rename(tree, old, new)
-        assert list_all(tree) == seen
+        ):
+            with pytest.raises(PathRefused):
+                rename(tree, old, new)
+            assert list_all(tree) == seen, (old, new)
 
     def test_the_rename_of_a_missing_file_is_a_conflict_and_creates_no_folder(
         self, tree: Path

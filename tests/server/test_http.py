@@ -136,48 +136,47 @@ async def test_a_batch_is_one_answer_and_notifications_have_none(serve) -> None:
             assert (status, error["code"]) == (200 if code == -32601 else 400, code)
 
 
-@pytest.mark.parametrize("method", ["subscribe", "tools/list", "initialize"])
-async def test_a_method_that_needs_another_path_is_refused_with_that_path(
-    serve, method: str
-) -> None:
+async def test_a_method_that_needs_another_path_is_refused_with_that_path(serve) -> None:
     async with serve() as serving, open_browser(serving) as browser:
-        call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).encode()
-        _, _, body = await browser.ask("POST", "/rpc", JSON, call)
-        assert ("/v1/events" if method == "subscribe" else "/mcp") in body.decode()
+        for method, path in (
+            ("subscribe", "/v1/events"), ("tools/list", "/mcp"), ("initialize", "/mcp"),
+        ):  # fmt: skip
+            call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}
+            _, _, body = await browser.ask("POST", "/rpc", JSON, json.dumps(call).encode())
+            assert path in body.decode(), method
 
 
-@pytest.mark.parametrize(
-    ("verb", "target", "headers", "status"),
-    [
-        ("GET", "/v1/serach", [], 404),
-        ("POST", "/v1/search", JSON, 405),
-        ("DELETE", "/rpc", [], 405),
-        ("BREW", "/rpc", [], 405),
-        ("GET", "/v1/search?query=a&limit=0", [], 400),
-        ("GET", "/v1/status", [("Accept", "text/plain")], 406),
-        ("GET", "/v1/status", [("Expect", "magic")], 417),
-        ("GET", "/v1/status", [("Origin", "http://evil.example")], 403),
-        ("POST", "/rpc", [("Content-Type", "text/plain")], 415),
-        ("GET", "/v1/get?path=a", [], 409),
-        ("GET", "/v1/list", [], 500),
-        ("GET", "/v1/status", [], 500),
-    ],
-)
-async def test_an_error_is_a_problem_with_our_code_and_the_connection_goes_on(
-    serve, verb: str, target: str, headers: Any, status: int
-) -> None:
+PROBLEMS: list[tuple[str, str, list[tuple[str, str]], int]] = [
+    ("GET", "/v1/serach", [], 404),
+    ("POST", "/v1/search", JSON, 405),
+    ("DELETE", "/rpc", [], 405),
+    ("BREW", "/rpc", [], 405),
+    ("GET", "/v1/search?query=a&limit=0", [], 400),
+    ("GET", "/v1/status", [("Accept", "text/plain")], 406),
+    ("GET", "/v1/status", [("Expect", "magic")], 417),
+    ("GET", "/v1/status", [("Origin", "http://evil.example")], 403),
+    ("POST", "/rpc", [("Content-Type", "text/plain")], 415),
+    ("GET", "/v1/get?path=a", [], 409),
+    ("GET", "/v1/list", [], 500),
+    ("GET", "/v1/status", [], 500),
+]
+
+
+async def test_an_error_is_a_problem_with_our_code_and_the_connection_goes_on(serve) -> None:
     async with serve() as serving, open_browser(serving) as browser:
-        actual, head, body = await browser.ask(verb, target, headers)
-        assert (actual, head["content-type"]) == (status, "application/problem+json")
-        problem = json.loads(body)
-        assert problem["status"] == status
-        assert problem["code"]
-        assert problem["hint"]
-        assert "the text of a note" not in body.decode()
-        assert ("allow" in head) == (status == 405)
-        assert len(serving.answered) == 1
-        assert serving.answered[0].code == problem["code"]
-        assert (await browser.ask("POST", "/rpc", JSON, PING))[0] == 200
+        for verb, target, headers, status in PROBLEMS:
+            actual, head, body = await browser.ask(verb, target, headers)
+            assert (actual, head["content-type"]) == (status, "application/problem+json"), target
+            problem = json.loads(body)
+            assert problem["status"] == status
+            assert problem["code"]
+            assert problem["hint"]
+            assert "the text of a note" not in body.decode()
+            assert ("allow" in head) == (status == 405)
+            assert serving.answered.pop().code == problem["code"]
+            assert not serving.answered
+            assert (await browser.ask("POST", "/rpc", JSON, PING))[0] == 200
+            serving.answered.clear()
 
 
 async def test_head_has_the_headers_of_get_and_a_refusal_names_the_verbs(serve) -> None:
@@ -217,56 +216,55 @@ HOST = b"Host: d\r\n"
 POST = b"POST /rpc HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
 
 
-@pytest.mark.parametrize(
-    ("data", "status"),
-    [
-        (POST + b"Content-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
-        (POST + b"Transfer-Encoding: chunked\r\nContent-Length: 40\r\n\r\n0\r\n\r\n", 400),
-        (POST + b"Content-Length: 40\r\nContent-Length: 41\r\n\r\n" + PING, 400),
-        (POST + b"Content-Length: 4x\r\n\r\n" + PING, 400),
-        (POST + b"Content-Length: -1\r\n\r\n", 400),
-        (POST + b"Content-Length: 9999999999999999999999\r\n\r\n", 400),
-        (POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 501),
-        (POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 501),
-        (POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n", 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n0x10\r\n", 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcXX", 400),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffffffff\r\n", 400),
-        (POST + b"X: a\r\n b\r\nContent-Length: 40\r\n\r\n" + PING, 400),
-        (b"GET /docs HTTP/1.1\nHost: d\n\n", 400),
-        (b"GET /docs HTTP/1.1\r\nHost: d\n\r\n", 400),
-        (b"GET /docs HTTP/1.1\r\nHost: d\r\nX\x00: y\r\n\r\n", 400),
-        (b"GET /docs HTTP/1.1\r\n\r\n", 400),
-        (b"GET /docs HTTP/1.1\r\nHost: d\r\nHost: e\r\n\r\n", 400),
-        (b"GET  /docs HTTP/1.1\r\nHost: d\r\n\r\n", 400),
-        (b"GET /docs\r\n\r\n", 400),
-        (b"GET /docs HTTP/9.9\r\nHost: d\r\n\r\n", 505),
-        (b"GET d:80 HTTP/1.1\r\nHost: d\r\n\r\n", 400),
-        (b"CONNECT d:80 HTTP/1.1\r\nHost: d\r\n\r\n", 400),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
-        (b"GET /docs HTTP/1.1\r\nHost: d\r\nX: " + b"y" * MAX_HEAD_BYTES, 431),
-        (b"GET /" + b"y" * 2 * MAX_HEAD_BYTES, 431),
-        (POST + b"Content-Length: 8192\r\n\r\n", 413),
-        (POST + b"Content-Length: 8192\r\nExpect: 100-continue\r\n\r\n", 413),
-        (POST + b"Transfer-Encoding: chunked\r\n\r\n1001\r\n" + b" " * 4097, 413),
-    ],
-)  # fmt: skip
-async def test_a_dangerous_request_is_refused_once_and_the_connection_closed(
-    serve, data: bytes, status: int
-) -> None:
+DANGEROUS = [
+    (POST + b"Content-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    (POST + b"Transfer-Encoding: chunked\r\nContent-Length: 40\r\n\r\n0\r\n\r\n", 400),
+    (POST + b"Content-Length: 40\r\nContent-Length: 41\r\n\r\n" + PING, 400),
+    (POST + b"Content-Length: 4x\r\n\r\n" + PING, 400),
+    (POST + b"Content-Length: -1\r\n\r\n", 400),
+    (POST + b"Content-Length: 9999999999999999999999\r\n\r\n", 400),
+    (POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 501),
+    (POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 501),
+    (POST + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400),
+    (POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    (POST + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n", 400),
+    (POST + b"Transfer-Encoding: chunked\r\n\r\n0x10\r\n", 400),
+    (POST + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcXX", 400),
+    (POST + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffffffff\r\n", 400),
+    (POST + b"X: a\r\n b\r\nContent-Length: 40\r\n\r\n" + PING, 400),
+    (b"GET /docs HTTP/1.1\nHost: d\n\n", 400),
+    (b"GET /docs HTTP/1.1\r\nHost: d\n\r\n", 400),
+    (b"GET /docs HTTP/1.1\r\nHost: d\r\nX\x00: y\r\n\r\n", 400),
+    (b"GET /docs HTTP/1.1\r\n\r\n", 400),
+    (b"GET /docs HTTP/1.1\r\nHost: d\r\nHost: e\r\n\r\n", 400),
+    (b"GET  /docs HTTP/1.1\r\nHost: d\r\n\r\n", 400),
+    (b"GET /docs\r\n\r\n", 400),
+    (b"GET /docs HTTP/9.9\r\nHost: d\r\n\r\n", 505),
+    (b"GET d:80 HTTP/1.1\r\nHost: d\r\n\r\n", 400),
+    (b"CONNECT d:80 HTTP/1.1\r\nHost: d\r\n\r\n", 400),
+    (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    (b"GET /docs HTTP/1.1\r\nHost: d\r\nX: " + b"y" * MAX_HEAD_BYTES, 431),
+    (b"GET /" + b"y" * 2 * MAX_HEAD_BYTES, 431),
+    (POST + b"Content-Length: 8192\r\n\r\n", 413),
+    (POST + b"Content-Length: 8192\r\nExpect: 100-continue\r\n\r\n", 413),
+    (POST + b"Transfer-Encoding: chunked\r\n\r\n1001\r\n" + b" " * 4097, 413),
+]  # fmt: skip
+
+
+async def test_a_dangerous_request_is_refused_once_and_the_connection_closed(serve) -> None:
     smuggled = b"\r\nGET /docs HTTP/1.1\r\nHost: d\r\n\r\n"
 
-    async with serve(Limits(max_line_bytes=4096)) as serving, open_browser(serving) as browser:
-        actual, answer = await browser.send(data + smuggled)
-        assert actual == status, answer
-        assert answer.count(b"HTTP/1.1 ") == 1
-        assert b"100 Continue" not in answer
-        head, _, body = answer.partition(b"\r\n\r\n")
-        assert b"Connection: close" in head
-        assert json.loads(body)["hint"]
-        assert (await (await serving.connect()).ask("ping"))["result"]
+    async with serve(Limits(max_line_bytes=4096)) as serving:
+        for data, status in DANGEROUS:
+            async with open_browser(serving) as browser:
+                actual, answer = await browser.send(data + smuggled)
+            assert actual == status, answer
+            assert answer.count(b"HTTP/1.1 ") == 1, data
+            assert b"100 Continue" not in answer
+            head, _, body = answer.partition(b"\r\n\r\n")
+            assert b"Connection: close" in head
+            assert json.loads(body)["hint"]
+            assert (await (await serving.connect()).ask("ping"))["result"]
 
 
 async def test_a_client_that_sends_its_whole_body_first_reads_why_it_is_refused(serve) -> None:
