@@ -256,8 +256,9 @@ def test_an_edit_of_a_note_that_nobody_has_noticed_yet_does_not_make_it_a_creati
 # --- modes and times ---
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
-@pytest.mark.parametrize("by", ["external", "delete", "clear_folder"])
+@pytest.mark.parametrize(
+    ("by", "mode"), [("external", 0o600), ("delete", 0o640), ("clear_folder", 0o664)]
+)
 def test_a_note_that_an_undo_creates_again_has_its_former_mode_and_time(
     watched: Bench, by: str, mode: int
 ) -> None:
