@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
