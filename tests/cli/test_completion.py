@@ -37,48 +37,53 @@ def write_script(shell: str) -> str:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
+COMPLETED = {
+    "memsyncd sta": ["stats", "start", "status"],
+    "memsyncd search --expl": ["--explain"],
+    "memsyncd config ": ["show", "check", "path"],
+    "memsyncd completion z": ["zsh"],
+    "memsyncd memory str": ["str_replace"],
+    "memsyncd memory create --cl": ["--client"],
+    "memsyncd history p": ["purge"],
+    "memsyncd hook i": ["instructions"],
+    "memsyncd get ": [],
+    "memsyncd remove ": ["my\\ notes", "other", "\\$\\(touch\\ ran\\)"],
+    "memsyncd list -w o": ["other"],
+    "memsyncd status --color a": ["auto", "always"],
+    "memsyncd status --color = n": ["never"],
+    "memsyncd search --sort =": SORTS,
+    "memsyncd search redis --sort w": ["worth"],
+}
+
+
 @pytest.mark.needs("bash")
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("memsyncd sta", ["stats", "start", "status"]),
-        ("memsyncd search --expl", ["--explain"]),
-        ("memsyncd config ", ["show", "check", "path"]),
-        ("memsyncd completion z", ["zsh"]),
-        ("memsyncd memory str", ["str_replace"]),
-        ("memsyncd memory create --cl", ["--client"]),
-        ("memsyncd history p", ["purge"]),
-        ("memsyncd hook i", ["instructions"]),
-        ("memsyncd get ", []),
-        ("memsyncd remove ", ["my\\ notes", "other", "\\$\\(touch\\ ran\\)"]),
-        ("memsyncd list -w o", ["other"]),
-        ("memsyncd status --color a", ["auto", "always"]),
-        ("memsyncd status --color = n", ["never"]),
-        ("memsyncd search --sort =", SORTS),
-        ("memsyncd search redis --sort w", ["worth"]),
-    ],
-)
-def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
+def test_bash_completes(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "script").write_text(write_script("bash"))
     shell_script = f"""
         source {tmp_path}/script
         memsyncd() {{ printf 'my notes\\nother\\n$(touch ran)\\n'; }}
-        COMP_LINE={line!r}
-        read -ra COMP_WORDS <<< "$COMP_LINE"
-        [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=("")
-        COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
-        _memsyncd
-        printf '%s\\n' "${{COMPREPLY[@]}}"
+        while IFS= read -r COMP_LINE; do
+            read -ra COMP_WORDS <<< "$COMP_LINE"
+            [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=("")
+            COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 )) COMPREPLY=()
+            _memsyncd < /dev/null
+            printf '%s\\n' "${{COMPREPLY[@]}}" =
+        done
     """
     answer = subprocess.run(
         ["bash", "-c", shell_script],
         env=env,
         cwd=tmp_path,
+        input="".join(f"{line}\n" for line in COMPLETED),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert [word for word in answer.stdout.splitlines() if word] == found
+    answers = [part.split("\n") for part in answer.stdout.split("=\n")[:-1]]
+    assert {
+        line: [word for word in words if word]
+        for line, words in zip(COMPLETED, answers, strict=True)
+    } == COMPLETED
     assert not (tmp_path / "ran").exists()
 
 

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.search.ranking import Candidate, Ranked
@@ -134,7 +134,6 @@ def test_the_rest_of_an_item_stands_behind_its_mark(line: str, rest: str) -> Non
     assert break_line(line, len(line) - 1, 0)[-1] == rest
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.text(alphabet="ab *-\t記é", max_size=60),
     st.integers(4, 30),
@@ -216,7 +215,6 @@ def test_ages_are_coarse(at: float | None, text: str) -> None:
     assert render_age(at, 100.0) == text
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text(), st.integers(1, 30))
 @example("abcd", 4)
 @example("記憶記憶", 5)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.cli.commands import ENTRIES, load_command
@@ -146,7 +146,6 @@ def test_a_search_keeps_excluded_words() -> None:
     assert (args.limit, args.kind) == (3, ["decision"])
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     st.lists(
         st.text(max_size=8)

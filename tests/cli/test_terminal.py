@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.terminal.terminal import (
@@ -126,7 +126,6 @@ def test_each_character_that_is_removed_is_removed_alone_and_within_text() -> No
     assert clean_values("a\tb\nc") == "a b c"
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text())
 def test_cleaned_text_and_its_json_have_no_control_characters(
     text: str,

@@ -462,13 +462,12 @@ def test_no_reader_ends_a_line_within_a_message_of_the_pump(place: Place) -> Non
         assert agent.last_line.decode().splitlines() == [agent.last_line.decode()]
 
 
-@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
-def test_the_pump_outlives_the_daemon(own: Home, is_killed: bool) -> None:
+def test_the_pump_outlives_a_daemon_that_is_killed(own: Home) -> None:
     daemon, folder = begin(own)
     with pump(own, folder) as agent:
         agent.shake_hands("2025-06-18")
         assert "Larch" in agent.use("memory_search", query="larch")[0]
-        _ = daemon.kill() if is_killed else daemon.stop()
+        daemon.kill()
         own.start()
         assert "Larch" in agent.use("memory_search", query="larch")[0]
         assert agent.ask("ping")["result"] == {}

@@ -661,35 +661,6 @@ def test_the_agents_view_shows_what_a_session_was_given_and_goes_on(
     panel.wait_text("Start of the session")
 
 
-def test_an_undo_that_deletes_another_programs_note_is_a_question(
-    place: Place, open_panel: Callable[..., Panel]
-) -> None:
-    theirs = [place.root / ".memories" / f"{name}.md" for name in "ab"]
-    for note in theirs:
-        note.write_text(f"# {note.stem}\n")
-    place.wait(
-        lambda: len(place.client.call("history", workspace=place.id)["revisions"]) == 2,
-        "the notes are not in the history",
-    )
-    panel = open_panel(place)
-    panel.show("history")
-    page = panel.page
-    button = page.get_by_role("button", name="Undo: delete the file")
-    button.wait_for()
-    # Whatever other programs saved between two scans is no step of theirs.
-    assert page.get_by_role("button", name="Undo all").count() == 0
-    page.keyboard.press("u")
-    page.get_by_role("dialog").get_by_text("is deleted").wait_for()
-    page.keyboard.press("Enter")
-    page.get_by_role("dialog").wait_for(state="detached")
-    assert all(note.exists() for note in theirs)
-    button.click()
-    page.get_by_role("button", name="Undo", exact=True).click()
-    panel.wait_message("undone: ")
-    assert [note.exists() for note in theirs].count(False) == 1
-    assert panel.errors == []
-
-
 def test_a_note_that_was_first_seen_has_no_undo(
     place: Place, open_panel: Callable[..., Panel]
 ) -> None:
