@@ -83,6 +83,16 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The memories of an export without their anchors and headings: a text without a heading gets
+    one.
+    """
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return sorted(
+        ({**row, "anchor": "", "summary": ""} for row in rows), key=lambda row: str(row["content"])
+    )
+
+
 def list_fields(place: Place) -> dict[str, dict[str, Any]]:
     """The metadata of all sections below the titles, by anchor."""
     names = "kind tags importance priority lifecycle status task session source created".split()
@@ -196,7 +206,7 @@ def test_a_folder_of_basic_memory_is_copied_byte_by_byte(place: Place, tmp_path:
         assert link["to"] == ".memories/water.md"
         # Front matter is no text of a memory, and no line of a text is lost.
         memory.export_memories(str(tmp_path / "out.jsonl"))
-        rows = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+        rows = read_rows(tmp_path / "out.jsonl")
         exported = {row["content"] for row in rows}
         assert {"Soft.", "- needs [[Water]]", "First line.\nSecond line."} <= exported
         assert not any("title:" in content for content in exported)
@@ -208,6 +218,10 @@ def test_a_folder_of_basic_memory_is_copied_byte_by_byte(place: Place, tmp_path:
         )
         memory.undo(change_set=done["change_set"])
         assert not copied.exists()
+        # A memory without a time has none afterwards.
+        memory.import_memories(str(tmp_path / "out.jsonl"))
+        memory.export_memories(str(tmp_path / "again.jsonl"))
+        assert read_rows(tmp_path / "again.jsonl") == rows
 
 
 def test_a_file_that_is_not_what_it_should_be_is_refused_with_what_to_do(

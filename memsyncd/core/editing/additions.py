@@ -84,7 +84,8 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     beginning of the content.
 
     `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project.
-    `created` is an ISO day or time. `run_id` names the run of the program that captured the memory.
+    `created` is an ISO day or time; without it, the section states the present time, unless it
+    `is_undated`. `run_id` names the run of the program that captured the memory.
     A `source` may be a mapping. `metadata` has further keys, which the writer chooses.
     """
 
@@ -99,6 +100,7 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     task: str | None = None
     session: str | None = None
     created: str | None = None
+    is_undated: bool = False
     updated: str | None = None
     expires: str | None = None
     topic: str | None = None
@@ -398,7 +400,7 @@ def render_section(addition: Addition, at: str) -> list[str]:
         del lines[-1]
     return [
         make_heading_line(SECTION_LEVEL, make_heading(addition)),
-        render_comment(addition, at),
+        *filter(None, [render_comment(addition, at)]),
         *contain(lines),
     ]
 
@@ -423,11 +425,11 @@ _PLAIN = re.compile(r"[^\W_](?:(?:[\w./+@ -]|:(?=\w))*\w)?")
 
 
 def render_comment(addition: Addition, at: str) -> str:
-    """Return the comment: `<!-- memory: {kind: decision, tags: [auth], …} -->`. `at` is the time
-    for an addition without a time.
+    """Return the comment: `<!-- memory: {kind: decision, tags: [auth], …} -->`; empty if there is
+    nothing to state. `at` is the time for an addition without a time.
     """
     stated = ", ".join(f"{key}: {value}" for key, value in render_metadata(addition, at).items())
-    return f"<!-- memory: {{{stated}}} -->"
+    return f"<!-- memory: {{{stated}}} -->" if stated else ""
 
 
 def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
@@ -448,7 +450,7 @@ def render_metadata(addition: Addition, at: str | None) -> dict[str, str]:
         "keywords": quote_values(keywords),
         "scope": quote_value(addition.scope or ""),
         "run_id": quote_value(addition.run_id or ""),
-        "created": quote_value(addition.created or at or ""),
+        "created": quote_value(addition.created or ("" if addition.is_undated else at or "")),
         "updated": quote_value(addition.updated or ""),
         "expires": quote_value(addition.expires or ""),
         **{key: quote_value(value) for key, value in addition.metadata.items()},

@@ -69,6 +69,7 @@ class ForeignMemory(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     run_id: str | None = None
     created: str | None = None
+    is_undated: bool = False
     updated: str | None = None
     expires: str | None = None
     metadata: Mapping[str, str] = MappingProxyType({})
@@ -130,6 +131,8 @@ def read_own_lines(text: str) -> ForeignMemories:
             relations=_read_relations(row.get("relations")),
             accesses=row.get("accesses"),
             metadata=row.get("metadata"),
+            # A memory of an export without a time had none.
+            is_undated="anchor" in row and not row.get("created"),
             **{name: row.get(name) for name in _PLAIN_FIELDS},
         )
     return collector.done()
@@ -497,6 +500,7 @@ _CONVERTERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "importance": _read_number,
     "accesses": _read_count,
     "created": _read_time,
+    "is_undated": bool,
     "updated": _read_time,
     "expires": _read_time,
     "accessed": _read_time,
