@@ -2000,6 +2000,8 @@ class ShareInfo(TypedDict):
     way: Literal["own", "project", "none"]
     on: bool
     machine: str
+    # All that share the memory, with this one, as the last exchange found them.
+    machines: list[str]
     remote: str
     branch: str
     # Commits that the remote does not have.

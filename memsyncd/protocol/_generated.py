@@ -1991,6 +1991,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'folder': 'The folder of the repository.',
         'way': "`own`: the folder is a repository of its own. `project`: the project's git tracks the notes, so memsyncd commits nothing. `none`: it is not shared.",
+        'machines': 'All that share the memory, with this one, as the last exchange found them.',
         'ahead': 'Commits that the remote does not have.',
         'failed_since': 'When the remote could not be reached, or refused, for the first time; null if it answers.',
         'said': 'Findings of merges since the user exchanged last, for a day, and the conflicts that are there now.',

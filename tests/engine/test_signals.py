@@ -213,6 +213,29 @@ def test_one_of_several_that_claim_gets_a_signal(steps: list[tuple[str, bool]]) 
         assert bool(unread) == (name not in holders and owner in ("", name))
 
 
+@given(st.lists(st.integers(0, 5), max_size=12), st.integers(1, 3))
+def test_a_signal_of_another_machine_is_received_once_and_waits_for_room(
+    lines: list[int], room: int
+) -> None:
+    signals = open_signals()
+    news = [replace(make_signal("agent:ada"), content=str(id_), line=f"line{id_}") for id_ in lines]
+    received: list[str] = []
+    for _ in range(len(lines) + 1):
+        stored, is_whole = signals.receive(news, now_s=1.0, max_signals=room)
+        received += [signal.content for signal in stored]
+        assert (
+            is_whole or len(signals.find(["agent:ada"], reader="agent:ada", now_s=1.0)[0]) == room
+        )
+        if is_whole:
+            break
+        ids = [signal.id for signal in stored]
+        signals.ack(ids, ["agent:ada"], reader="agent:ada", now_s=1.0)
+    assert sorted(received) == sorted({str(id_) for id_ in lines})
+    assert signals.receive(news, now_s=1.0, max_signals=room) == ([], True)
+    later = [replace(new, line=f"{new.line}-late") for new in news]
+    assert signals.receive(later, now_s=9.0, max_signals=room) == ([], True)
+
+
 def test_a_star_is_no_addressee() -> None:
     for named in ({"agents": ["*"]}, {"sessions": ["s-1", "*"]}, {"tasks": ["*"]}):
         with pytest.raises(BadRequest, match="nobody's name"):

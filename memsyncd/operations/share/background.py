@@ -591,7 +591,7 @@ class MemorySharing:
     async def _deliver(self, workspace: Workspace, share: Share, done: Exchange) -> None:
         """Receive the signals to this machine, each once, and note how far its own have come."""
         from memsyncd.operations.inbox import describe_signal
-        from memsyncd.operations.share.post import TOO_LARGE, deliver
+        from memsyncd.operations.share.post import NO_ROOM, TOO_LARGE, deliver
         from memsyncd.operations.travel import SIGNALS_FILE, render_file
 
         post = share.post
@@ -611,6 +611,8 @@ class MemorySharing:
             run = self._workspaces.scheduler.run(workspace, job)
             received, is_whole = await asyncio.wrap_future(run)
             post.received = post.blob if is_whole else None
+            if not is_whole:
+                share.state.said = [*dict.fromkeys((*share.state.said, NO_ROOM))]
             done.n_signals += len(received)
             for stored in received:
                 signal = describe_signal(stored, self._workspaces.config, has_receipts=False)

@@ -84,6 +84,8 @@ class ShareInfo(Result, frozen=True, kw_only=True):
     so memsyncd commits nothing. `none`: it is not shared."""
     on: bool
     machine: str
+    machines: list[str]
+    """All that share the memory, with this one, as the last exchange found them."""
     remote: str
     branch: str
     ahead: int

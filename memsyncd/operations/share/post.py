@@ -30,6 +30,8 @@ from memsyncd.store.records import NewSignal, SentSignal, StoredSignal, Travel
 MOST_FILE_BYTES = 32 * 1024 * 1024
 TOO_LARGE = f"{SIGNALS_FILE} is too large: no signal goes to other machines or comes from them"
 
+NO_ROOM = "signals of other machines wait: too many here are unread; memsyncd signal ack makes room"
+
 
 def read_sent(workspace: Workspace, _config: Config, clock: Clock) -> Job[list[SentSignal]]:
     """Return the signals of this machine to others that have not expired."""

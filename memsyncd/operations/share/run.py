@@ -406,6 +406,7 @@ def _make_info(daemon: Daemon, workspace: Workspace) -> ShareInfo:
         way="own" if state else "none",
         on=bool(state and state.on),
         machine=daemon.sharing.machine,
+        machines=state.machines if state else [],
         remote="",
         branch=state.branch if state else "",
         ahead=0,

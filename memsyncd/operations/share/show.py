@@ -185,6 +185,10 @@ def _print_state(state: dict[str, Any], console: Console) -> None:
         )
     )
     terminal.print(f"  {', '.join(ages)}; {render_count(state['ahead'], 'commit')} to push")
+    if state["machines"]:
+        own = state["machine"]
+        names = (f"{each} (this one)" if each == own else each for each in state["machines"])
+        terminal.print(f"  machines: {', '.join(names)}")
     if state["problem"]:
         since = (
             f" (first {render_age(state['failed_since'], now_s)})" if state["failed_since"] else ""
