@@ -25,7 +25,6 @@ from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import is_markdown
 from memsyncd.core.search.filters import fold_value, split_list
 from memsyncd.store.pool import Reader
-from memsyncd.store.schema import FEW_VALUES, HAS_MANY_VALUES
 
 COLUMNS = ("kind", "task", "session", "source", "priority", "lifecycle", "status")
 """The columns of sections that are fields by themselves."""
@@ -38,6 +37,21 @@ SIZES = tuple((most * 1024, f"{most // 4}-{most} KiB") for most in (1, 4, 16, 64
 LARGEST = "over 256 KiB"
 _SIZE_LIMITS = [most for most, _ in SIZES]
 _GROUPS_OF_SIZES = [*(name for _, name in SIZES), LARGEST]
+_FEW_VALUES = frozenset(
+    (
+        TOTAL,
+        BYTES,
+        TOPICS,
+        "kind",
+        "priority",
+        "lifecycle",
+        "status",
+        "month",
+        "size",
+        "link",
+        "dangling",
+    )
+)
 # The spellings of a value whose case does not count. The spelling without capitals has no row.
 _SPELLING = "spelling:"
 
@@ -58,7 +72,8 @@ _EXPIRING = "SELECT DISTINCT file FROM sections WHERE expires > ? AND expires <=
 _COUNTED = "SELECT value FROM meta WHERE key = 'counted_s'"
 _PUT_COUNTED = "INSERT OR REPLACE INTO meta(key, value) VALUES('counted_s', ?)"
 _ADD = (
-    "INSERT INTO counts(field, value, n, n_notes, n_all, n_notes_all) VALUES(?, ?, ?, ?, ?, ?)"
+    "INSERT INTO counts(field, value, n, n_notes, n_all, n_notes_all, is_many)"
+    " VALUES(?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT(field, value) DO UPDATE SET n = n + excluded.n,"
     " n_notes = n_notes + excluded.n_notes, n_all = n_all + excluded.n_all,"
     " n_notes_all = n_notes_all + excluded.n_notes_all"
@@ -248,6 +263,11 @@ def _spell(field: str, folded: str, text: str) -> dict[Key, None]:
     return keys
 
 
+def _is_many(field: str, value: str) -> bool:
+    """Whether this is one of perhaps many values, of which the commonest are listed."""
+    return field not in _FEW_VALUES and value != NO_VALUE and not field.startswith(_SPELLING)
+
+
 def name_meta_field(key: str) -> str:
     """Return the field that counts the values of a key of free metadata."""
     return f"{META}:{fold_value(key)}"
@@ -344,7 +364,7 @@ class CountChanges:
                     gained |= alike.gained
         self._alike.clear()
         changed = [
-            (field, value, *numbers)
+            (field, value, *numbers, _is_many(field, value) or None)
             for (field, value), numbers in self._sums.items()
             if any(numbers)
         ]
@@ -455,8 +475,8 @@ class KeptCounts:
         """
         corrected = [value for name, value in self._changed if name == field]
         those = "1"
-        if field not in FEW_VALUES:
-            those = HAS_MANY_VALUES
+        if field not in _FEW_VALUES:
+            those = "is_many"
             corrected.append(NO_VALUE)  # no index has it
         n, notes = ("n_all", "n_notes_all") if self._is_all else ("n", "n_notes")
         order = _ORDERS.get(field, f"{n} DESC, value")

@@ -16,7 +16,8 @@ an empty one. `moment` orders sections by age, and `is_empty` is 1 for a section
 with the same `key`; `links.file` is this note, `links.place` the section in it that the link names.
 A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
 key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps, and
-`files.salience` the worth of a topic (`store/topics`).
+`files.salience` the worth of a topic (`store/topics`). `counts.is_many` is 1 for the values of a
+field that may have many: an index has their order, and most changes of notes change none of them.
 
 records.db: numbered migrations that keep everything.
 """
@@ -50,17 +51,6 @@ MERGING = "('automerge', 0), ('usermerge', 2), ('crisismerge', 512), ('deletemer
 OPEN_WORK = (
     "{s}task IS NOT NULL AND {s}is_empty IS NULL AND NOT coalesce(lower({s}status) IN"
     f" ({', '.join(map(repr, sorted(FINISHED)))}), 0)"
-)
-
-# The counts of values that may be many. An index has their order; most changes of notes change none
-# of them.
-FEW_VALUES = (
-    "total", "bytes", "topics", "kind", "priority", "lifecycle", "status", "month", "size",
-    "link", "dangling",
-)  # fmt: skip
-HAS_MANY_VALUES = (
-    f"field NOT IN ({', '.join(map(repr, FEW_VALUES))}) AND value <> char(0)"
-    " AND field NOT BETWEEN 'spelling:' AND 'spelling;'"
 )
 
 SCHEMA = f"""
@@ -183,6 +173,7 @@ CREATE TABLE counts(
   n_all INTEGER NOT NULL DEFAULT 0,
   n_notes_all INTEGER NOT NULL DEFAULT 0,
   first TEXT,
+  is_many INTEGER CHECK (is_many = 1),
   PRIMARY KEY (field, value)
 ) STRICT, WITHOUT ROWID;
 
@@ -295,8 +286,8 @@ QUESTION_INDEXES = (
     ),
     "CREATE INDEX linking_by_relation ON linking(relation, path) WHERE relation <> ''",
     "CREATE INDEX linking_dangling ON linking(path, relation, n_dangling) WHERE n_dangling > 0",
-    f"CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE {HAS_MANY_VALUES}",
-    f"CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE {HAS_MANY_VALUES}",
+    "CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE is_many",
+    "CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE is_many",
 )
 
 
