@@ -67,6 +67,7 @@ ROWS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "agents": idle.measure_agents,
     "panel": panel.measure_panel,
     "reads": reads.measure_reads,
+    "workspaces": reads.measure_workspaces,
     "growth": cold.measure_growth,
 }
 SIZES = "10k,100k,all"

@@ -60,6 +60,7 @@ class Effort:
     n_sections: int = 10_000
     n_accesses: int = 100_000
     n_reads: int = 3
+    n_workspaces: int = 100
     reconcile_s: float = 5.0
     calm_s: float = CALM_S
     settle_s: float = 20.0
@@ -78,6 +79,7 @@ QUICK = Effort(
     n_sections=200,
     n_accesses=400,
     n_reads=1,
+    n_workspaces=2,
     reconcile_s=0.5,
     calm_s=0.0,
     settle_s=0.5,
