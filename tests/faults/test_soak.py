@@ -1,7 +1,8 @@
 """Everything that people and agents do, all at once, for some time.
 
 In the end the index equals the disk, and no resource has grown. The suite runs some seconds of it;
-`pytest -m soak` runs ten minutes, which is the only way to see whether memory grows.
+`pytest -m soak` runs ten minutes, which is the only way to see whether memory grows. The same for a
+workspace of 240,000 sections: no call of an agent may fail there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import pytest
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError
 from tests.daemon.conftest import list_digests, read_notes, wait_until
+from tests.growing import CALLS, SECTIONS_A_NOTE, name_note, name_word, write_notes
 from tests.proc import count_watches, list_names, read_file
 
 if TYPE_CHECKING:
@@ -41,6 +43,16 @@ connection has locked."""
 # first use.
 THREADS = 8
 SETTLE_S = 60.0
+# A large workspace.
+N_AGENTS, N_FEW_SECTIONS, N_MANY_SECTIONS = 8, 400, 240_000
+SYNC_MS = 60_000
+INDEXED_S = 3600.0
+# Reading calls of agents while they work.
+EVERYDAY = (
+    "context", "recall by keywords", "get", "list of a note with sections", "links of a note",
+    "task.ready of a task", "task.context", "session.resume", "topic.get", "history of a note",
+    "stats by tag", "signal.inbox",
+)  # fmt: skip
 WORDS = "larch maple hazel rowan aspen birch alder willow poplar linden".split()
 
 Action = Callable[[random.Random, str], None]
@@ -195,6 +207,51 @@ class Workload:
         return chance.choice(choices)
 
 
+class LargeWorkload(Workload):
+    """Editors and agents in a large workspace, whose agents do nothing that fails."""
+
+    def __init__(self, home: Home, daemon: Daemon, root: Path, n_notes: int) -> None:
+        super().__init__(home, daemon, root)
+        self.searches_s: list[float] = []
+        self.n_calls = 0
+        self._n_notes = n_notes
+
+    def edit(self, chance: random.Random, number: int) -> None:
+        """Save a note as an editor does: append a line, write a new note, save one whole."""
+        note = self.root / name_note(chance.randrange(self._n_notes))
+        new = note.with_name(f"editor{number}-{chance.randrange(50)}.md")
+        action = chance.choice([self._append, self._append, self._write, self._save_whole])
+        action(chance, note if action is self._append else new)
+        self.is_over.wait(chance.uniform(0.2, 1.0))
+
+    def ask(self, chance: random.Random, number: int) -> None:
+        with self.daemon.client() as client:
+            while not self.is_over.is_set():
+                method, params = self._choose(chance, number)
+                began_s = time.monotonic()
+                client.call(method, **params)
+                if method == "search":
+                    self.searches_s.append(time.monotonic() - began_s)
+                self.n_calls += 1
+                self.is_over.wait(chance.uniform(0.0, 0.4))
+
+    def _choose(self, chance: random.Random, number: int) -> tuple[str, dict[str, object]]:
+        word = name_word(chance.randrange(self._n_notes))
+        case = chance.choice(EVERYDAY)
+        own = f"/memories/agent{number}-{chance.randrange(10**9)}.md"
+        choices: list[tuple[str, dict[str, object]]] = [
+            ("search", {"query": word}),
+            ("search", {"query": f"{word} {chance.choice(WORDS)} cache"}),
+            ("search", {"query": "which socket retries the queue of the broker"}),
+            ("search", {"query": "cache", "filters": {"task": [f"T-{chance.randrange(9)}"]}}),
+            *[(case.split(maxsplit=1)[0], CALLS[case])] * 4,
+            ("memory", {"command": "create", "path": own, "file_text": make_text(chance)}),
+            ("note.add", {"content": make_text(chance), "kind": "decision"}),
+            ("signal.send", {"content": word, "agents": [f"a-{chance.randrange(N_AGENTS)}"]}),
+        ]
+        return chance.choice(choices)
+
+
 def make_text(chance: random.Random) -> str:
     parts = (
         f"## {chance.choice(WORDS)}\n\n{' '.join(chance.choices(WORDS, k=30))}\n"
@@ -283,6 +340,42 @@ def live_through(
     return midst, end
 
 
+def live_in_large(
+    home: Home, *, n_sections: int, seconds: float
+) -> tuple[ResourceUsage, ResourceUsage, LargeWorkload]:
+    """Return the resources of the daemon after a tenth of the time and at the end."""
+    home.config.write_text("[sync]\nmax_watched_folders = 100000\n")
+    root = home.make_folder()
+    n_notes = n_sections // SECTIONS_A_NOTE
+    write_notes(root, n_notes)
+    daemon = home.start()
+    with daemon.client() as client:
+
+        def is_ready() -> bool:
+            status = client.call("status")["workspaces"][0]
+            return (status["state"], status["pending"]) == ("ready", 0)
+
+        client.call("workspace.add", path=str(root))
+        wait_until(is_ready, "it is not indexed", limit_s=INDEXED_S)
+        workload = LargeWorkload(home, daemon, root, n_notes)
+        workload.employ(2, N_AGENTS)
+        workload.is_over.wait(seconds / 10)
+        midst = read_taken(daemon)
+        workload.is_over.wait(seconds * 9 / 10)
+        workload.end()
+        assert workload.failures == []
+        assert workload.n_calls
+        end = read_taken(daemon)
+        wait_until(is_ready, "it is not ready", limit_s=SETTLE_S)
+        client.call("sync", timeout_ms=SYNC_MS)
+        report = client.call("sync", timeout_ms=SYNC_MS)
+        changes = [report[change] for change in ("added", "modified", "moved", "removed")]
+        assert changes == [0, 0, 0, 0]
+    assert daemon.stop() == 0
+    assert [line for line in home.log.read_text().splitlines() if "Traceback" in line] == []
+    return midst, end, workload
+
+
 @pytest.mark.skipif(
     not Path("/proc/self/fdinfo").exists(), reason="only Linux says what a process takes"
 )
@@ -297,3 +390,26 @@ class TestSoak:
     def test_after_ten_minutes_of_mixed_work_memory_has_not_grown(self, own: Home) -> None:
         midst, end = live_through(own, seconds=LONG_S, n_clients=MANY)
         assert end.rss_bytes < midst.rss_bytes + RSS_GROWTH_BYTES
+
+    @pytest.mark.parametrize(
+        ("n_sections", "seconds"),
+        [
+            (N_FEW_SECTIONS, SHORT_S),
+            pytest.param(
+                N_MANY_SECTIONS, LONG_S, marks=[pytest.mark.soak, pytest.mark.timeout(7200)]
+            ),
+        ],
+    )
+    def test_no_call_of_eight_agents_fails_while_two_editors_save_and_memory_does_not_grow(
+        self, own: Home, n_sections: int, seconds: float
+    ) -> None:
+        midst, end, workload = live_in_large(own, n_sections=n_sections, seconds=seconds)
+        times_ms = sorted(1000 * second for second in workload.searches_s)
+        p50_ms, p99_ms = (times_ms[len(times_ms) * percent // 100] for percent in (50, 99))
+        print(
+            f"{workload.n_calls:,} calls, {len(times_ms):,} searches: p50 {p50_ms:.1f} ms, p99"
+            f" {p99_ms:.1f} ms; memory {midst.rss_bytes >> 20} MB, at the end"
+            f" {end.rss_bytes >> 20} MB"
+        )
+        if seconds == LONG_S:  # in less time the daemon still loads what each call needs
+            assert end.rss_bytes < midst.rss_bytes + RSS_GROWTH_BYTES
