@@ -87,6 +87,8 @@ def test_a_search_finds_the_section_and_its_lines(
     filled_place: Place, query: str, options: dict[str, Any], found: list[tuple[str, int, int]]
 ) -> None:
     assert search(filled_place, query, **options) == found
+    # The same question has the same answer, and the best hits are the first of it.
+    assert search(filled_place, query, **options, limit=1) == found[:1]
 
 
 def test_an_answer_without_hits_says_why_and_what_may_be_meant(filled_place: Place) -> None:
@@ -236,6 +238,21 @@ def test_a_place_is_read_by_anchor_by_path_and_by_lines(filled_place: Place) -> 
     assert get(path=".memories/decisions.md", start_line=17, end_line=9999)["end_line"] == len(
         lines
     )
+
+
+def test_a_list_has_notes_and_sections_with_their_metadata(filled_place: Place) -> None:
+    def list_notes(**chosen: object) -> dict[str, Any]:
+        answer = filled_place.client.call("list", workspace=filled_place.id, **chosen)
+        return {note["path"]: note for note in answer["notes"]}
+
+    path = ".memories/decisions.md"
+    every = {"MEMORY.md", ".memories/context.md", path, ".memories/plain.txt"}
+    assert list_notes().keys() == every
+    note = list_notes(kind="error")[path]
+    assert (note["title"], note["kind"], note["n_lines"]) == ("Decisions", "decision", 18)
+    assert list_notes(path="MEMORY.md").keys() == {"MEMORY.md"}
+    kinds = [section["kind"] for section in list_notes()[path]["sections"]]
+    assert kinds == ["decision"] * 3 + ["error", "decision"]
 
 
 def test_a_section_of_a_note_saved_just_now_has_its_new_position(filled_place: Place) -> None:

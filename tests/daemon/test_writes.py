@@ -358,8 +358,16 @@ def test_concurrent_saves_of_an_editor_and_writes_of_clients_lose_nothing(place:
 
 
 def test_a_purged_text_is_in_no_file_any_more(place: Any, home: Any) -> None:
-    token = "tok-4f1a9c77e2b85d03"
+    token = "xylophonesecret"  # a word of the index
     memory(place.client, place, "create", "/memories/key.md", file_text=f"# Key\n\n{token}\n")
+    folders = [home.folder / name / "memsyncd" / place.id for name in ("state", "cache")]
+
+    def holds_token() -> bool:
+        files = [file for folder in folders for file in folder.iterdir()]
+        assert {"records.db", "index.db"} <= {file.name for file in files}
+        return any(token.encode() in read_if_there(file) for file in files)
+
+    assert holds_token()
     kept = place.client.call("history.purge", workspace=place.id, containing=token)
     assert kept["still_in"] == [".memories/key.md"]
     memory(
@@ -373,13 +381,6 @@ def test_a_purged_text_is_in_no_file_any_more(place: Any, home: Any) -> None:
     purged = place.client.call("history.purge", workspace=place.id, containing=token)
     assert purged["still_in"] == []
     assert purged["texts"] >= 1
-    folders = [home.folder / name / "memsyncd" / place.id for name in ("state", "cache")]
-
-    def holds_token() -> bool:
-        files = [file for folder in folders for file in folder.iterdir()]
-        assert {"records.db", "index.db"} <= {file.name for file in files}
-        return any(token.encode() in read_if_there(file) for file in files)
-
     place.wait(lambda: not holds_token(), "it stayed")
 
 
