@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.daemon.conftest import Place
 from tests.proc import count_watches, list_names
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home, Place, SearchProbe
+    from tests.daemon.conftest import Daemon, Home, SearchProbe
 
     MakePlace = Callable[..., Place]
 
@@ -36,10 +37,12 @@ def write(path: Path, word: str) -> Path:
 
 
 def test_the_index_follows_whatever_comes_goes_and_leads_elsewhere(
-    root: Path, make_place: MakePlace
+    make_home: Callable[..., Home],
 ) -> None:
-    """By events alone, in the order in which `test_chaos.py` would do it by chance."""
-    place, memories = make_place(root), root / ".memories"
+    """By events alone, as no reconcile comes; `test_chaos.py` does the same by chance."""
+    home = make_home("[sync]\nreconcile_s = 600\n")
+    root = home.make_folder()
+    place, memories = Place(home, home.start(), root), root / ".memories"
     write(memories / "a" / "b" / "made.md", "larch")  # the first of a folder
     write(place.outside / "in" / "x" / "moved.md", "maple")
     (place.outside / "in").rename(memories / "in")
@@ -83,6 +86,7 @@ def test_the_index_follows_whatever_comes_goes_and_leads_elsewhere(
     place.wait_found("spruce", ".memories/deep/more.md")
     assert not place.find("aspen", wait="disk")
     place.wait_equal()
+    place.close()
 
 
 def test_hard_links_are_found_by_each_name_also_if_they_are_written_elsewhere(
