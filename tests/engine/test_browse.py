@@ -130,6 +130,12 @@ def test_a_file_that_is_not_a_note_is_not_read(filled: Any) -> None:
         assert ("--include" in refused.value.hint) == (path == "README.md")
 
 
+def test_a_link_that_leads_out_is_not_read(filled: Any) -> None:
+    (filled.root / ".memories/out.md").symlink_to("/etc/hostname")
+    with pytest.raises(NoteNotFound, match="cannot be read"):
+        read(filled, path=".memories/out.md")
+
+
 def test_a_missing_note_is_refused_with_the_one_that_is_meant(filled: Any) -> None:
     filled.fill({".memories/decisions.md": "plain"})
     for path in ("decisions.md", "decision.md", ".memories/decision.md", "decisions"):

@@ -71,6 +71,21 @@ def test_a_note_and_a_folder_can_be_renamed(bench: Any) -> None:
         bench.memory("rename", old_path="/memories/newer", new_path="/memories/newer/inside")
 
 
+def test_a_missing_path_is_an_error(bench: Any) -> None:
+    none = "/memories/none.md"
+    for command, parameters in (
+        ("view", {"path": none}),
+        ("str_replace", {"path": none, "old_str": "a", "new_str": "b"}),
+        ("insert", {"path": none, "insert_line": 0, "insert_text": "a"}),
+        ("delete", {"path": none}),
+        ("rename", {"old_path": none, "new_path": "/memories/b.md"}),
+    ):
+        with pytest.raises(NoteNotFound, match=r"/memories/none\.md does not exist"):
+            bench.memory(command, **parameters)
+    assert bench.files() == {}
+    assert bench.past() == []
+
+
 def test_an_overwriting_command_is_refused(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="a\n")
     bench.memory("create", "/memories/b.md", file_text="b\n")

@@ -15,6 +15,7 @@ from memsyncd.config import Config, HistoryConfig
 from memsyncd.core.editing.topics import trim_text
 from memsyncd.core.paths import NotePath
 from memsyncd.engine.external_changes import prune_slice
+from memsyncd.engine.field_edits import choose_near
 from memsyncd.engine.metadata import make_valuation
 from memsyncd.errors import BadRequest, Conflict, NoteNotFound, PathRefused
 from memsyncd.operations.plans import preview
@@ -336,6 +337,20 @@ def test_several_topics_are_archived_by_one_change_set_whole_or_not_at_all(redis
         "its front matter does not archive it"
     ]
     assert {path: (redis.root / path).read_bytes() for path in paths} == before
+
+
+def test_a_topic_with_the_title_of_another_is_near_and_can_be_appended_to(redis: Any) -> None:
+    params = TopicCreateParams(title="redis", note="other", fields={"Log": "It stopped."})
+    near = find_near_topic(redis.workspace, Config(), params, now_s=NOW_S)
+    assert (near[0].anchor, near[0].similarity) == (f"{REDIS}#redis", 1.0)
+    assert choose_near(redis.workspace, redis.config, near, "add") is None
+    there = choose_near(redis.workspace, redis.config, near, "append")
+    assert there is near[0]
+    decide = make_create_decision(
+        redis.workspace, redis.config, params, client="t", at=AT, into=there.path
+    )
+    assert redis.edit(decide).answer.fields == (f"{REDIS}#redis/log",)
+    assert [field.text for field in read(redis).fields[0].values] == ["It stopped.", "It runs."]
 
 
 def test_a_topic_with_the_same_name_is_reported_without_its_secrets(bench: Any) -> None:
