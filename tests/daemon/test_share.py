@@ -524,6 +524,42 @@ def test_a_branch_that_changes_while_notes_are_read_gets_no_notes_of_another(
     assert git(desk.memories, "ls-tree", "--name-only", "main") == ".signals.jsonl\na.md"
 
 
+def test_a_note_that_is_saved_between_two_merges_of_an_exchange_is_committed_first(
+    make_machine: Callable[..., Machine], bare: Path, tmp_path: Path
+) -> None:
+    desk, laptop = make_machine("desk"), make_machine("laptop")
+    desk.save("a.md", "# A\n\n## One\n\none\n")
+    desk.share()
+    laptop.share()
+    laptop.save("a.md", "# A\n\n## One\n\none of the laptop\n")
+    laptop.now()
+    git(tmp_path, "clone", "-q", str(bare), "clone")
+    with (tmp_path / "clone" / "a.md").open("a") as note:
+        note.write("\n## Two\n\ntwo\n")
+    git(tmp_path / "clone", "commit", "-qam", "two")
+    # The note is saved when the first merge is written, and the remote has news at the push.
+    desk.kill()
+    program = shutil.which("git")
+    wrapper = tmp_path / "bin" / "git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f"""#!/bin/sh
+case " $* " in
+*' update-ref '*)
+  echo >> {tmp_path}/moves
+  [ $(wc -l < {tmp_path}/moves) = 2 ] && printf '\n## Mine\n\nmine\n' >> {desk.memories}/a.md;;
+*' push '*) {program} -C {tmp_path}/clone push -q;;
+esac
+exec {program} "$@"
+""")
+    wrapper.chmod(0o755)
+    desk.home.env["PATH"] = f"{wrapper.parent}:{desk.home.env['PATH']}"
+    desk.save("b.md", "# B\n\nwords\n")
+    desk.start()
+    desk.now()
+    settle(desk, laptop)
+    assert {"one of the laptop", "two", "mine", "words"} <= set(laptop.text().splitlines())
+
+
 def test_files_of_the_remote_that_are_no_notes_reach_nothing(
     make_machine: Callable[..., Machine], bare: Path, tmp_path: Path
 ) -> None:
@@ -672,6 +708,7 @@ def test_a_kill_at_any_step_loses_nothing(
     usual = dict(desk.home.env)
     steps = tmp_path / "steps"
     words: list[str] = []
+    number = step = 0
     for number in itertools.count():
         step = (number * pace) // 2 + 1
         words += make_news(desk, laptop, number)
@@ -759,7 +796,10 @@ class Acts:
         begun = f"\n## Key\n\n{SECRET}\n"
         path.write_text(path.read_text() + begun)
         self.exchange(machine)
-        path.write_text(path.read_text().replace(begun, ""))
+        # The other machine may have renamed it.
+        for each in machine.memories.rglob("*.md"):
+            if each.name != f"mine-{machine.name}.md" and begun in each.read_text():
+                each.write_text(each.read_text().replace(begun, ""))
 
     def choose_section(self, machine: Machine) -> dict[str, Any] | None:
         listed = machine.call("list", limit=1000)["notes"]

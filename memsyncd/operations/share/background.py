@@ -438,6 +438,8 @@ class MemorySharing:
             except ShareFailed as failure:
                 if failure.data.get("kind") != "behind":
                     raise
+                # Notes may have been saved since the last merge.
+                head = await self._commit(workspace, share, repository, done, who)
                 continue
             share.head, share.state.seen, done.is_pushed = head, head.commit, True
             share.state.pushed_at = self._clock.wall_s()
@@ -471,8 +473,9 @@ class MemorySharing:
             share.known = {}
             raise ShareFailed("the branch changed while the notes were read", kind="busy")
         work = partial(commit_changes, repository, state, head, snapshot, changes, who)
-        head, done.committed = await self.call(workspace, work)
-        if done.committed:
+        head, n_committed = await self.call(workspace, work)
+        done.committed += n_committed
+        if n_committed:
             state.committed_at = self._clock.wall_s()
         state.revision = revision
         return head

@@ -624,6 +624,9 @@ def _plan_write(
     note, known = find_writable(scope, full), writer.snapshot.notes.get(old)
     if note is None or find_writable(scope, state.locate(path)) is None:
         return False
+    if known is not None and known.blob != writer.our_tree.get(old, ""):
+        # It was saved after the commit that is merged.
+        raise _make_busy(full)
     if blob and blob not in texts:
         return True
     data = texts[blob] if blob else None
