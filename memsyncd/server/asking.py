@@ -566,11 +566,15 @@ class PatternFinder:
             )
         limit_s = params.timeout_ms / 1000 if params.timeout_ms else PATTERNS_S
         end_s = start_s + limit_s
+        # Too few workspaces have no pattern, so that nothing has to be counted.
+        may_recur = params.by is not None or len(chosen) >= params.min_workspaces
         counted = await self._federation.ask_each(
             chosen,
             self._prepare,
-            lambda workspace, options: patterns.read_categories(
-                workspace, params, options.timeout_s or limit_s
+            lambda workspace, options: (
+                patterns.read_categories(workspace, params, options.timeout_s or limit_s)
+                if may_recur
+                else {}
             ),
             start_s + limit_s / 2,
         )
