@@ -21,7 +21,6 @@ from memsyncd.core.search.context import ContextChunk
 from memsyncd.core.search.filters import EVERYTHING, NO_FILTERS
 from memsyncd.core.search.filters import Filters as Conditions
 from memsyncd.core.search.tasks import (
-    PROJECT,
     ItemValue,
     TaskItem,
     find_ready,
@@ -168,7 +167,7 @@ class WorkReader(NamedTuple):
         self, filters: Filters, *, base: Conditions = NO_FILTERS, other_than: str | None = None
     ) -> ProjectSections:
         """Open the sections about the whole project that pass the filters and `base`."""
-        compiled = self._complete(replace(filters, lifecycle=[PROJECT]), base)
+        compiled = self._complete(filters, base)
         return ProjectSections(self.reader, compiled, other_than=other_than)
 
     def open_waiting(self, filters: Filters) -> WaitingSections:

@@ -270,6 +270,10 @@ QUESTION_INDEXES = (
         "CREATE INDEX sections_by_lifecycle ON sections(lifecycle COLLATE NOCASE)"
         " WHERE lifecycle IS NOT NULL"
     ),
+    (
+        "CREATE INDEX sections_of_project ON sections(kind, importance, coalesce(created, day),"
+        " status, is_empty, task, expires, file) WHERE lifecycle = 'project'"
+    ),
     "CREATE INDEX sections_by_topic ON sections(topic COLLATE NOCASE) WHERE topic IS NOT NULL",
     "CREATE INDEX sections_with_topics ON sections(id) WHERE instr(topic, ',')",
     "CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived'",

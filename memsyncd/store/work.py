@@ -120,15 +120,27 @@ def _order_work(work: OutlinedWork) -> tuple[str, str, int]:
 _FINISHED, _CLOSED, _RECORDS = (
     f"({', '.join(map(repr, sorted(names)))})" for names in (FINISHED, CLOSED, RECORDS)
 )
-_OF_PROJECT = (
-    f"{FROM_SECTIONS} WHERE {{allowed}}"
+# The index `sections_of_project` has all columns of sections that are compared here.
+_IS_OF_PROJECT = (
+    "s.lifecycle = 'project' AND {allowed}"
     f" AND NOT coalesce(lower(s.status) IN {_FINISHED}, 0) AND s.task IS NOT :other_than"
 )
+_OF_PROJECT = f"{{source}} WHERE {_IS_OF_PROJECT}"
 _FIRST_OF_PROJECT = (
-    f"{WITH_ACCESSES}SELECT {_WORK_COLUMNS} {_OF_PROJECT}"
+    f"{WITH_ACCESSES}SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {_IS_OF_PROJECT}"
     f" ORDER BY {{key}}, {TIME} DESC, f.path, s.start_line LIMIT :most"
 )
 _N_OF_PROJECT = f"SELECT count(*), count(DISTINCT s.file) {_OF_PROJECT}"
+_FEW_OF_PROJECT = f"SELECT count(*) FROM (SELECT 1 {_OF_PROJECT} LIMIT :few)"
+# Of so many sections all are sorted. Of more, the first are read in the order of the index, by
+# kind and stated importance.
+MAX_SORTED = 1_000
+_RANKS_OF_PROJECT = "SELECT DISTINCT kind, importance FROM standings WHERE mark <> ''"
+_FIRST_OF_RANK = (
+    f"SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {_IS_OF_PROJECT} AND s.kind {{kind}}"
+    " AND s.importance {importance} AND coalesce(s.created, s.day) {is_dated}"
+    " ORDER BY {time} DESC, f.path, s.start_line LIMIT :most"
+)
 _COUNTS_OF_PROJECT = f"""
 WITH project AS MATERIALIZED (SELECT s.id AS id, coalesce(s.kind, 'none') AS kind {_OF_PROJECT})
 SELECT 'kind', kind, count(*) FROM project GROUP BY kind
@@ -138,13 +150,14 @@ SELECT 'tag', tag, count(*) FROM project CROSS JOIN tags ON section = project.id
 
 
 class ProjectSections:
-    """The sections that pass filters by their lifecycle, have a text and are not finished, without
-    the sections of the task `other_than`.
+    """The sections of the lifecycle `project` that pass filters, have a text and are not finished,
+    without the sections of the task `other_than`.
     """
 
     def __init__(self, reader: Reader, filters: Filters, *, other_than: str | None = None) -> None:
         self._reader = reader
         self._allowed, bindings = compile_section_filters(reader, filters, have_text=True)
+        self._source = FROM_SECTIONS if "f." in self._allowed else "FROM sections s"
         # No section has a task of no letter.
         self._bindings: dict[str, Any] = {**bindings, "other_than": other_than or ""}
 
@@ -166,14 +179,53 @@ class ProjectSections:
         """Return the first sections by a key, then the latest, then by path and line. `keys` has
         the bindings of the keys.
         """
-        rows = self._rows(_FIRST_OF_PROJECT, key=SORT_KEYS[key], bindings={**keys, "most": most})
+        if key == "importance":
+            [(n_few,)] = self._rows(_FEW_OF_PROJECT, few=MAX_SORTED + 1)
+            if n_few > MAX_SORTED:
+                return self._find_most_important(keys, most)
+        parts = {"key": SORT_KEYS[key]}
+        rows = self._rows(_FIRST_OF_PROJECT, parts, **keys, most=most)
         return [*map(OutlinedWork._make, rows)]
 
-    def _rows(
-        self, statement: str, *, key: str = "", bindings: Mapping[str, Any] = {}
-    ) -> list[Any]:
+    def _find_most_important(self, keys: Mapping[str, Any], most: int) -> list[OutlinedWork]:
+        ranks, rest = json.loads(keys["ranks"]), keys["rest"]
+        by_rank: dict[float, list[tuple[str | None, float | None]]] = {}
+        for kind, importance in self._rows(_RANKS_OF_PROJECT):
+            rank = ranks.get(kind, rest) if importance is None else importance
+            by_rank.setdefault(rank, []).append((kind, importance))
+        first: list[OutlinedWork] = []
+        for rank in sorted(by_rank, reverse=True):
+            n_left = most - len(first)
+            if not n_left:
+                break
+            of_rank = [
+                work
+                for kind, importance in by_rank[rank]
+                for is_dated in _TIMES
+                for work in self._read_of_rank(kind, importance, is_dated, n_left)
+            ]
+            of_rank.sort(key=lambda work: (work.path, work.start_line))
+            of_rank.sort(key=lambda work: _order_work(work)[0], reverse=True)
+            first += of_rank[:n_left]
+        return first
+
+    def _read_of_rank(
+        self, kind: str | None, importance: float | None, is_dated: str, most: int
+    ) -> Iterator[OutlinedWork]:
+        parts = {
+            "kind": "IS NULL" if kind is None else "= :kind",
+            "importance": "IS NULL" if importance is None else "= :importance",
+            "is_dated": is_dated,
+            "time": _TIMES[is_dated],
+        }
+        bound = {"kind": kind, "importance": importance, "most": most}
+        rows = self._rows(_FIRST_OF_RANK, parts, **bound)
+        return map(OutlinedWork._make, rows)
+
+    def _rows(self, statement: str, parts: Mapping[str, str] = {}, **bindings: Any) -> list[Any]:
         bound = {**self._bindings, **bindings}
-        return self._reader.rows(statement.format(allowed=self._allowed, key=key), bound)
+        sql = statement.format(allowed=self._allowed, source=self._source, **parts)
+        return self._reader.rows(sql, bound)
 
 
 # --- by priority ----------------------------------------------------------------------------------

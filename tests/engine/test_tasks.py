@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from memsyncd.core.search.filters import Filters
+from memsyncd.engine.metadata import bind_sort_keys, make_valuation
 from memsyncd.operations.tasks.declare import TaskReady, TaskReadyParams
 from memsyncd.operations.tasks.run import list_ready
+from memsyncd.store import work
+from memsyncd.store.work import ProjectSections
 from tests.engine.conftest import make_call
 
 NOW_S = 1_795_000_000.0
@@ -82,3 +88,40 @@ def test_of_many_open_sections_the_same_are_ready_in_the_same_order(
         with monkeypatch.context() as patch:
             patch.setattr("memsyncd.engine.work.MAX_JUDGED", 0)
             assert [list_ready(call, params).items for params in asked] == judged
+
+
+def test_the_first_sections_of_a_project_are_the_same_by_the_index_as_by_sorting_all(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(7)
+    for number in range(40):
+        day = f"---\ndate: 2026-0{1 + number % 9}-01\n---\n" if number % 2 else ""
+        lines = [f"{day}# Note {number}\n"]
+        for at in range(6):
+            values = {
+                "lifecycle": rng.choice(("project", "project", "task")),
+                "kind": rng.choice(("", "decision", "error", "own")),
+                "importance": rng.choice(("", "0.3", "0.8")),
+                "created": rng.choice(("", f"2026-01-{rng.randint(10, 14)}")),
+                "status": rng.choice(("", "", "done", "archived", "open")),
+                "task": rng.choice(("", "T-1")),
+                "expires": rng.choice(("", "", "2020-01-01")),
+                "tags": rng.choice(("", "[pinned]")),
+            }
+            pairs = ", ".join(f"{key}: {value}" for key, value in values.items() if value)
+            text = "" if at == 3 else f"Text {at}.\n"
+            lines.append(f"## Part {at}\n<!-- memory: {{{pairs}}} -->\n{text}")
+        bench.write(f".memories/note-{number}.md", "\n".join(lines))
+    bench.rebuild()
+    keys = bind_sort_keys(make_valuation(bench.config, NOW_S))
+    with bench.workspace.acquire(5.0) as reader:
+        for filters in (Filters(), Filters(includes_archived=True), Filters(kinds=("error",))):
+            own = ProjectSections(reader, replace(filters, now_s=NOW_S), other_than="T-1")
+            n_all = own.count()[0]
+            assert n_all > 5
+            for most in (1, 3, 10, n_all, n_all + 1):
+                expected = own.find_first("importance", keys, most=most)
+                assert len(expected) == min(most, n_all)
+                with monkeypatch.context() as patch:
+                    patch.setattr(work, "MAX_SORTED", 0)
+                    assert own.find_first("importance", keys, most=most) == expected
