@@ -7,6 +7,7 @@ SQL lists them once; if many pass, it looks up each chunk that matches the words
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,6 +59,7 @@ _WHAT_MAY_EXIST = (
     f"SELECT EXISTS(SELECT 1 FROM sections WHERE {_IS_ARCHIVED}),"
     " EXISTS(SELECT 1 FROM sections WHERE expires IS NOT NULL)"
 )
+_N_HIDDEN = "SELECT count(*) FROM (SELECT 1 FROM sections WHERE {condition} LIMIT :most)"
 # The conditions of hidden sections, in a join.
 _IN_JOIN = {_IS_ARCHIVED: f"s.{_IS_ARCHIVED}", _IS_EXPIRED: _HAS_EXPIRED.format(s="s.")}
 # The front matter of a note, whose words find another chunk, is a section as well.
@@ -202,13 +204,21 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     return _limit_to_listed(reader, filters, conditions, bindings)
 
 
-def compile_match_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
+def compile_match_filters(
+    reader: Reader, filters: Filters, n_matching: float = math.inf
+) -> tuple[str, Bindings]:
     """Compile filters to SQL that limits matches of `chunks_fts`, as `compile_filters`; faster.
 
-    The time of listing the chunks that pass grows with their number. If they are many, each match
-    is looked up instead.
+    The time of listing the chunks that pass, or that are hidden, grows with their number. If they
+    are many, each match is looked up instead. There are about `n_matching` matches, or fewer.
     """
     conditions, bindings = _compile_conditions(reader, filters)
+    if not conditions and n_matching <= MAX_LISTED_CHUNKS:
+        hidden = _find_hidden(reader, filters)
+        bindings = _bind_now(hidden, filters)
+        if hidden and _are_more(reader, hidden, bindings, n_matching):
+            joined = _join_conditions(_exclude_hidden(hidden))
+            return _FOR_EACH.format(**joined), bindings
     if conditions and not _is_narrow(reader, conditions, bindings):
         return _FOR_EACH.format(**_join_conditions(conditions)), bindings
     return _limit_to_listed(reader, filters, conditions, bindings)
@@ -242,6 +252,16 @@ def compile_hidden(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     """
     hidden = _find_hidden(reader, filters)
     return " AND ".join(_exclude_hidden(hidden)), _bind_now(hidden, filters)
+
+
+def _are_more(reader: Reader, hidden: Sequence[str], bindings: Bindings, n_matching: float) -> bool:
+    """True if more sections are hidden than passages match."""
+    most = int(n_matching) + 1
+    counted = (
+        reader.rows(_N_HIDDEN.format(condition=condition), {**bindings, "most": most})[0][0]
+        for condition in hidden
+    )
+    return any(n == most for n in counted)
 
 
 def _exclude_hidden(hidden: Iterable[str]) -> list[str]:

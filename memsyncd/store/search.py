@@ -131,7 +131,7 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
     match it are excluded, too: passing over a match takes a tenth of the time of its score. A chunk
     that holds an exact word holds its stem, so exact words select nothing that stems do not.
     """
-    allowed, bindings = compile_match_filters(reader, filters)
+    allowed, bindings = compile_match_filters(reader, filters, n_matching)
     bound = {"match": match, **bindings}
     if selecting:
         allowed = f"{_SELECTED} {allowed}"
