@@ -38,14 +38,10 @@ N_TRIES = 3
 # the disk. `memory.import` reads the user's file, and `share.…` asks git.
 WHOLE = {"records.backup", "memory.export", "sync", "memory.import", "share.log", "share.status"}
 
-WALKS = "walks all sections"
-NAMES_ALL = "the answer names everything, because it has no limit"
 MATCHES = "bm25 reads each passage that has one of the words"
-EXPIRED = "looks up all sections that are past their expiry"
 GROWING: dict[str, str] = {
-    "search": EXPIRED,
     "search several words": MATCHES,
-    "search by tag": EXPIRED,
+    "search by tag": MATCHES,
     "search by task": MATCHES,
     "search for nothing": "counts up to 1,000 matches, and the tags of these",
     "search for a common word": MATCHES,
