@@ -283,7 +283,7 @@ def test_each_trouble_is_named_by_status_and_doctor_with_a_remedy(
         port = server.getsockname()[1]
         for address in (f"git://127.0.0.1:{port}/a.git", f"ssh://127.0.0.1:{port}/a.git"):
             git(desk.memories, "remote", "set-url", "origin", address)
-            check_named(desk, "did not end within 3 s", "")
+            check_named(desk, "did not end within 3 s", "share.network_s")
     git(desk.memories, "remote", "set-url", "origin", str(bare))
     check_healed(desk)
     # A note cannot be merged: here it has become a link.
@@ -292,7 +292,7 @@ def test_each_trouble_is_named_by_status_and_doctor_with_a_remedy(
     desk.save("b.md", (desk.memories / "a.md").read_text())
     (desk.memories / "a.md").unlink()
     (desk.memories / "a.md").symlink_to("b.md")
-    check_named(desk, "a.md cannot be merged: it is a link", "")
+    check_named(desk, "a.md cannot be merged: it is a link", "the note")
     (desk.memories / "a.md").unlink()
     (desk.memories / "b.md").rename(desk.memories / "a.md")
     check_healed(desk)

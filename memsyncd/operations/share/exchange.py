@@ -632,7 +632,8 @@ def _plan_write(
     data = texts[blob] if blob else None
     unread = {held.path: held.reason for held in writer.snapshot.unread}
     if full in unread:
-        raise ShareFailed(f"{full} cannot be merged: {unread[full]}", kind="diverged")
+        hint = "make the note a file again, or move it away; then: memsyncd share now"
+        raise ShareFailed(f"{full} cannot be merged: {unread[full]}", hint=hint, kind="diverged")
     if known is not None and not known.is_whole:
         data = _merge_held(writer, note, known, texts.get(known.blob, b""), data)
     elif known is None and old in state.unwritten:

@@ -211,7 +211,14 @@ class Repository:
         if "GIT_SSH" not in env or "GIT_SSH_COMMAND" in env:
             ssh = env.get("GIT_SSH_COMMAND") or self.ask("config", "core.sshCommand") or "ssh"
             env["GIT_SSH_COMMAND"] = f"{ssh} {_SSH_WORDS}"
-        status, out, err = self._call(words, b"", self._network_s, env)
+        try:
+            status, out, err = self._call(words, b"", self._network_s, env)
+        except ShareFailed as failure:
+            if failure.data.get("kind") != "slow":
+                raise
+            fetch = shlex.join(["git", "-C", self.folder, "fetch"])
+            hint = f"see whether this works: {fetch}; for a slow one, raise share.network_s"
+            raise ShareFailed(failure.message, hint=hint, kind="unreachable") from None
         return status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
     def _call(
@@ -243,7 +250,8 @@ class Repository:
         except subprocess.TimeoutExpired:
             _end(process)
             message = f"{name} did not end within {limit_s:g} s"
-            raise ShareFailed(message, kind="unreachable") from None
+            hint = "memsyncd tries again by itself"
+            raise ShareFailed(message, hint=hint, kind="slow") from None
         finally:
             self._processes.end(process)
         if process.returncode and (match := _FOREIGN.search(err)):
