@@ -71,22 +71,6 @@ def test_archived_sections_recur_no_more(clients: list[Place]) -> None:
         assert memory.patterns(workspaces=ids, kind="decision")["patterns"] == []
 
 
-def test_the_command_names_each_place(clients: list[Place]) -> None:
-    first, second, _ = clients
-    for place in clients:  # or the command says that notes are not indexed yet
-        place.client.call("sync", workspace=place.id)
-        place.wait(lambda place=place: not place.status()["pending"], "notes stayed pending")
-    named = [word for place in clients for word in ("-w", place.id)]
-    printed = first.run(sys.executable, "-m", "memsyncd", "patterns", "--topic", "redis", *named)
-    head, *places = printed.splitlines()
-    assert head.startswith("error  redis  2 workspaces  0.")
-    assert [line.split()[1].partition(":")[0] for line in places] == [
-        ".memories/errors.md",
-        str(second.root / ".memories/errors.md"),
-        str(second.root / ".memories/errors.md"),
-    ]
-
-
 def test_what_recurs_with_several_clients_of_one_workspace_is_one_pattern(
     home: Home, make_place: Callable[..., Place]
 ) -> None:
