@@ -185,7 +185,9 @@ def explain_empty_index(workspace: Workspace) -> str:
         return "the workspace's folder is missing"
     if condition.faults:
         return f"no note is indexed: {'; '.join(condition.faults.values())}"
-    return "no note is indexed yet: save one as MEMORY.md or under .memories/"
+    is_whole = "**" in workspace.scope.includes.whole.patterns
+    place = "in the folder" if is_whole else "as MEMORY.md or under .memories/"
+    return f"no note is indexed yet: save one {place}"
 
 
 def _explain_unread(workspace: Workspace) -> str:

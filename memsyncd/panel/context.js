@@ -1,7 +1,8 @@
 // The block that an agent would get for a question and a budget, and the sections left out.
 
-import { contradictions, copyButton, count, empty, fill, h, makeSwitch, nameAnchor, nameSection, quote } from "./dom.js";
+import { contradictions, copyButton, count, empty, fill, h, makeSwitch, nameAnchor, nameSection, quote, sentence } from "./dom.js";
 import { View } from "./view.js";
+import { remember } from "./write.js";
 
 /** Reasons for a part, in words. @type {Record<string, string>} */
 const REASONS = { match: "matches the question", "MEMORY.md": "the workspace's first note", pinned: "pinned", important: "a preference or an error", project: "holds for the project", recent: "changed lately", related: "linked", profile: "profile of the project", checkpoint: "last checkpoint", summary: "summary", discovery: "discovery", ready: "task that is ready", task: "of the task", session: "of the session", "no room": "no room" };
@@ -69,8 +70,8 @@ export class ContextView extends View {
     found.text ? h("div", { class: "columns" }, h("section", {}, h("h3", {}, "The agent reads"), block),
       h("section", {}, h("h3", {}, "Included, as in the block; the number is the rank"), this.makeParts(included, ranks),
         found.left_out.length > 0 && [h("h3", {}, found.n_left_out > found.left_out.length ? `Left out, the first ${found.left_out.length} of ${found.n_left_out}` : "Left out"), this.makeParts(found.left_out, new Map())]))
-      : empty(q ? "Nothing would be given" : "An agent would begin without memory", h("p", {}, found.why_empty ?? "No note has been written yet."),
-        h("p", {}, "At the start of a session an agent gets MEMORY.md, pinned notes, preferences and errors, and notes that changed lately. Press ", h("kbd", {}, "r"), " to write something down.")));
+      : empty(q ? "Nothing would be given" : "An agent would begin without memory", h("p", {}, sentence(found.why_empty ?? "No note has been written yet.")),
+        h("p", {}, "At the start of a session an agent gets MEMORY.md, pinned notes, preferences and errors, and notes that changed lately."), h("p", {}, h("button", { type: "button", class: "main", onclick: () => remember(this) }, "Write a note"))));
   }
 
   /** @param {any[]} parts @param {Map<any, number>} ranks */

@@ -24,15 +24,19 @@ export class DecayView extends View {
   async read(signal) {
     const { tier = "", n = "" } = this.place.values;
     const limit = Number(n) || STEP;
+    const archiving = h("span", { class: "tools" }, h("button", { type: "button", onclick: () => void archiveLow(this) }, "Archive what has little worth…"), h("button", { type: "button", onclick: () => void cleanUp(this) }, "Archive what is past its time…"));
     fill(this.tiers, makeChoice("Groups by worth", [{ label: "Highest first", href: this.href("decay"), isChosen: !tier },
       ...Object.entries(WORDS).map(([name, label]) => ({ label, href: this.href("decay", { tier: name }), isChosen: tier === name }))]),
-    h("button", { type: "button", onclick: () => void archiveLow(this) }, "Archive what has little worth…"), h("button", { type: "button", onclick: () => void cleanUp(this) }, "Archive what is past its time…"));
+    archiving);
     // Without a group, a large vault answers at once; a group weighs every section. A search wants a filter.
     const filters = tier ? { tier: [tier] } : { include_expired: true };
     const found = await this.ask("search", { query: "", sort: "worth", explain: true, limit, filters, timeout_ms: 10_000 }, signal);
-    fill(this.body, found.hits.length ? h("ol", { class: "list" }, found.hits.map((/** @type {any} */ hit) => this.makeRow(hit)),
+    archiving.hidden = !tier && !found.hits.length;
+    // A long section has several passages, which have the same worth.
+    const sections = new Map(found.hits.toReversed().map((/** @type {any} */ hit) => [hit.anchor, hit]));
+    fill(this.body, found.hits.length ? h("ol", { class: "list" }, [...sections.values()].reverse().map((/** @type {any} */ hit) => this.makeRow(hit)),
       found.hits.length === limit && limit < MOST && h("li", {}, h("a", { class: "button", href: this.href("decay", { tier, n: MOST }) }, `First ${MOST}`)))
-      : empty(tier ? "No passage is in this group." : "Nothing is worth anything yet.", h("p", {}, "Every section of a note has a worth. Write a note, and it stands here.")));
+      : empty(tier ? "No passage is in this group." : "No section has a worth yet.", h("p", {}, "Every section of a note has a worth. Write a note, and it stands here.")));
   }
 
   /** @param {any} hit */

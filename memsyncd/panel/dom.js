@@ -197,10 +197,20 @@ export function withCommands(text) {
   let after = 0;
   for (const match of text.matchAll(COMMAND)) {
     const words = match[0].trimEnd();
-    parts.push(text.slice(after, match.index), command(words));
+    parts.push(...withCode(text.slice(after, match.index)), command(words));
     after = match.index + words.length;
   }
-  return [...parts, text.slice(after)];
+  return [...parts, ...withCode(text.slice(after))];
+}
+
+/** A text with what stands between backticks as code. @param {string} text @returns {Child[]} */
+export function withCode(text) {
+  return text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? h("code", {}, part) : part));
+}
+
+/** @param {string} text */
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** The name of a note by its path: the name of its file. @param {string} path */

@@ -36,8 +36,9 @@ export class GraphView extends View {
     this.finder = h("input", { type: "search", placeholder: "Find a note", "aria-label": "Find a note in the picture", autocomplete: "off", spellcheck: "false", oninput: () => this.search() });
     this.tools = h("form", { class: "chips", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); this.goToFirst(); } });
     const zoom = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ act) => h("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
-    this.picture = h("div", { class: "graph" }, this.canvas, h("div", { class: "zoom" }, zoom("+", "Larger", () => this.scaleBy(1.3)), zoom("−", "Smaller", () => this.scaleBy(1 / 1.3)),
-      zoom("⤢", "Fit", () => { this.isMoved = false; this.fit(); })));
+    this.zoomTools = h("div", { class: "zoom" }, zoom("+", "Larger", () => this.scaleBy(1.3)), zoom("−", "Smaller", () => this.scaleBy(1 / 1.3)),
+      zoom("⤢", "Fit", () => { this.isMoved = false; this.fit(); }));
+    this.picture = h("div", { class: "graph" }, this.canvas, this.zoomTools);
     this.instead = h("div");
     /** The folder of each note, as a number of `folders`. @type {number[]} */
     this.folderOf = [];
@@ -324,8 +325,9 @@ export class GraphView extends View {
     const inView = [...this.paths.keys()].filter((i) => (x[i] ?? 0) > -8 && (y[i] ?? 0) > 0 && (x[i] ?? 0) < width + 8 && (y[i] ?? 0) < height);
     const rank = (/** @type {number} */ i) => (i === this.shown ? 1e9 : 0) + (this.isLit(i) ? 1e6 : 0) + (layout.degree[i] ?? 0);
     inView.sort((one, another) => rank(another) - rank(one));
-    /** @type {number[][]} */
-    const taken = [];
+    // The buttons lie above the picture.
+    const { offsetLeft, offsetTop, offsetWidth, offsetHeight } = this.zoomTools;
+    const taken = [[offsetLeft - 6, offsetTop - 6, offsetLeft + offsetWidth, offsetTop + offsetHeight + 6]];
     for (const i of inView.slice(0, Math.max(ALL_NAMED, (width * height) / LABEL_ROOM))) {
       if (!this.isLit(i) && i !== this.shown) break;
       const px = x[i] ?? 0, py = y[i] ?? 0, name = nameNote(this.paths[i] ?? ""), room = pen.measureText(name).width, gap = this.radius(i) + 4;

@@ -36,7 +36,7 @@ export class HistoryView extends View {
     this.frame = null;
     /** The first and the last day. */
     this.days = ["from", "to"].map((name) => h("input", { type: "date", "aria-label": `Only changes ${name} this day`, onchange: () => this.filterBy() }));
-    this.wanted = h("input", { type: "search", placeholder: "A note or a folder", "aria-label": "Only changes of this note or folder", autocomplete: "off", spellcheck: "false" });
+    this.wanted = h("input", { type: "search", placeholder: "Note or folder", "aria-label": "Only changes of this note or folder", autocomplete: "off", spellcheck: "false" });
     /** @type {any[]} */
     this.revisions = [];
     this.listedPlace = "";
@@ -44,7 +44,7 @@ export class HistoryView extends View {
 
   connectedCallback() {
     if (this.firstChild) return;
-    this.filter = h("form", { class: "tools" }, this.wanted, h("label", {}, "by", this.writer), h("label", {}, "from", this.days[0]), h("label", {}, "to", this.days[1]), h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
+    this.filter = h("form", { class: "tools" }, this.wanted, h("label", {}, "by", this.writer), h("span", { class: "days" }, h("label", {}, "from", this.days[0]), h("label", {}, "to", this.days[1])), h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
     this.filter.addEventListener("submit", (event) => {
       event.preventDefault();
       this.filterBy();

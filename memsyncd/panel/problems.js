@@ -1,6 +1,6 @@
 // The problems of notes and folders, each with a button for its remedy, and the findings of the doctor on request.
 
-import { count, empty, fill, h, nameNote, notePath, table, withCommands } from "./dom.js";
+import { count, empty, fill, h, nameNote, notePath, sentence, table, withCode, withCommands } from "./dom.js";
 import { report, View } from "./view.js";
 import { correctLink, writeNote } from "./write.js";
 
@@ -44,7 +44,7 @@ export class ProblemsView extends View {
   makeProblem(problem) {
     const href = this.noteHref(problem.path, problem.line || undefined);
     return h("li", {}, h("a", { class: "entry", href }, nameNote(problem.path)), " ", h("span", { class: "quiet small" }, problem.line ? `${problem.path}, line ${problem.line}` : problem.path),
-      h("p", {}, sentence(problem.problem)), problem.hint && h("p", { class: "quiet" }, withCommands(sentence(problem.hint))),
+      h("p", {}, withCode(sentence(problem.problem))), problem.hint && h("p", { class: "quiet" }, withCommands(sentence(problem.hint))),
       h("p", { class: "tools" }, h("a", { class: "button", href }, problem.line ? `Go to line ${problem.line}` : "Open the note"), problem.code && h("span", { class: "badge" }, problem.code.replace(/_/g, " "))));
   }
 
@@ -84,9 +84,4 @@ export class ProblemsView extends View {
     fill(this.findings, h("p", {}, bad.length ? `${count(bad.length, "finding")} to act on` : "Everything is in order."), bad.length > 0 && table("Findings to act on", heads, makeRows(bad)),
       good.length > 0 && h("details", { open: !bad.length }, h("summary", {}, `${count(good.length, "check")} in order`), table("Checks in order", heads, makeRows(good))));
   }
-}
-
-/** @param {string} text */
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,7 +1,8 @@
 // Search as you type: hits with matched words, facets to narrow them, and the reasons for a score.
 
-import { badges, contradictions, copyButton, empty, fill, h, highlight, makeSwitch, markWords, nameSection, plainText, quote, table } from "./dom.js";
+import { badges, contradictions, copyButton, empty, fill, h, highlight, makeSwitch, markWords, nameSection, plainText, quote, sentence, table } from "./dom.js";
 import { makeHref, View } from "./view.js";
+import { remember } from "./write.js";
 
 const STEP = 50;
 const MOST = 200;
@@ -64,7 +65,7 @@ export class SearchView extends View {
     fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
       isFull && limit < MOST && h("li", {}, h("a", { class: "button", href: this.href("search", { ...this.place.values, n: MOST }) }, "More hits")))
       : [h("p", {}, this.withLinks(sentence(found.why_empty ?? "nothing was found"))), found.did_you_mean && h("p", {}, "Did you mean ",
-        h("a", { href: this.href("search", { ...this.place.values, q: found.did_you_mean }) }, found.did_you_mean), "?")]);
+        h("a", { href: this.href("search", { ...this.place.values, q: found.did_you_mean }) }, found.did_you_mean), "?"), this.makeHelp()]);
     if (found.hits.length) this.remember(q);
   }
 
@@ -78,7 +79,7 @@ export class SearchView extends View {
 
   /** @param {AbortSignal} signal */
   async showBeginning(signal) {
-    const { counts } = await this.ask("stats", { by: ["kind", "tag", "task"], limit: VALUES }, signal);
+    const { counts, notes } = await this.ask("stats", { by: ["kind", "tag", "task"], limit: VALUES }, signal);
     fill(this.summary);
     this.facets.hidden = true;
     const recent = this.readRecent();
@@ -89,8 +90,13 @@ export class SearchView extends View {
     };
     const groups = [group("Kinds", "kind"), group("Tags", "tag"), group("Tasks", "task")].filter(Boolean);
     fill(this.results, recent.length > 0 && [h("h3", {}, "Recent"), h("div", { class: "chips" }, recent.map((question) => h("a", { class: "chip", href: this.href("search", { q: question }) }, question)))],
-      groups.length ? groups.flatMap((entry) => entry || []) : empty("Nothing to find yet", h("p", {}, "Searches find passages of notes by their words. Write a note first: press ", h("kbd", {}, "r"), ".")),
-      h("h3", {}, "How to ask"), h("ul", { class: "list" }, [["redis timeout", "both words, in any form"], ["\"connection pool\"", "the phrase"], ["redis -draft", "without a word"], ["kind:decision #auth", "of a kind, with a tag"], ["deploy after:30d", "of the last 30 days"]]
+      notes > 0 ? groups.flatMap((entry) => entry || []) : empty("Nothing to find yet", h("p", {}, "Searches find passages of notes by their words."), h("p", {}, h("button", { type: "button", class: "main", onclick: () => remember(this) }, "Write the first note"))),
+      this.makeHelp());
+  }
+
+  /** Examples of questions. */
+  makeHelp() {
+    return h("section", {}, h("h3", {}, "How to ask"), h("ul", { class: "list" }, [["redis timeout", "both words, in any form"], ["\"connection pool\"", "the phrase"], ["redis -draft", "without a word"], ["kind:decision #auth", "of a kind, with a tag"], ["deploy after:30d", "of the last 30 days"]]
         .map(([question = "", what]) => h("li", {}, h("a", { href: this.href("search", { q: question }) }, h("code", {}, question)), h("span", { class: "quiet" }, `  ${what}`)))));
   }
 
@@ -221,10 +227,6 @@ export class SearchView extends View {
   }
 }
 
-/** @param {string} text */
-function sentence(text) {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
 
 /** Filters that have another name in the page. @type {Record<string, string>} */
 const NAMES = { path: "folder", after: "since", tier: "worth" };
