@@ -58,9 +58,10 @@ _OF_PRIORITY = (
     " AND coalesce(s.priority, 'P9') = :priority AND coalesce(s.created, s.day) {is_dated}"
     " ORDER BY {time}, f.path, s.start_line LIMIT :most"
 )
-# A section without a date has the day of its note, so that no index of sections has its order.
+# A section without a date has the day of its note, so that no index of sections has its order. Each
+# text is `>= ''`: SQLite takes the index with this order for it, but not for IS NOT NULL.
 _TIMES = {
-    "IS NOT NULL": "coalesce(s.created, s.day)",
+    ">= ''": "coalesce(s.created, s.day)",
     "IS NULL": "coalesce(f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))",
 }
 TIME = f"coalesce(s.created, {DAY})"
