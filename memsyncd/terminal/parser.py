@@ -247,7 +247,7 @@ TAKES_SEVERAL = "search, context, recall, patterns and doctor"
 EVERYWHERE = (
     Option(
         "--color WHEN",
-        "auto (default: on a terminal, unless NO_COLOR is set), always or never",
+        "when to use colours: auto (default), on a terminal unless NO_COLOR is set; always; never",
         choices=("auto", "always", "never"),
     ),
     Option("--no-pager", "do not show a long answer with MEMSYNCD_PAGER, PAGER or less"),
