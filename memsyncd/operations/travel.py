@@ -143,14 +143,21 @@ def add_own(
     """Return the lines after this machine has written: with its own signals, without the signals
     from or to it that have ended. They stay as they are if it has nothing to write.
     """
-    new = {line.id: line for line in sent if line.expires > now_s and line.id not in lines.signals}
+    last_s = lines.machines.get(machine, 0.0)
+    new = [line for line in sent if line.expires > now_s and line.id not in lines.signals]
     is_due = any(
-        line.expires <= now_s and (line.machine == machine or line.list_addresses_on(machine))
+        # Its time in the file says it already; other addressees may still have to say so.
+        last_s < line.expires <= now_s
+        and (line.machine == machine or line.list_addresses_on(machine))
         for line in lines.signals.values()
     )
-    if not new and not is_due and machine in lines.machines:
-        return lines
-    return join(lines, SignalLines(machines={machine: now_s}, signals=new))
+    after = join(
+        lines,
+        SignalLines(machines={machine: now_s}, signals={line.id: line for line in new}),
+    )
+    # A wrong clock may have written a time at which a new signal has ended.
+    is_new = any(line.id in after.signals for line in new)
+    return after if is_new or is_due or machine not in lines.machines else lines
 
 
 # --- addresses ----------------------------------------------------------------------------------

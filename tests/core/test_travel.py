@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from memsyncd.errors import BadRequest
 from memsyncd.operations.travel import (
@@ -90,7 +91,18 @@ def test_a_machine_writes_only_if_it_has_something_to_say() -> None:
     # The addressee may end it, too, and the signal does not come back.
     ended = add_own(sent, "lap", [], 15.0)
     assert ended.signals == join(ended, sent).signals == {}
-    assert add_own(ended, "desk", [line], 14.0).signals == {}
+    assert add_own(ended, "desk", [line], 14.0) is ended
+
+
+def test_a_machine_says_only_once_that_a_signal_has_ended() -> None:
+    line = make_line(("desk", "lap", 10.0, 5.0), 1)
+    line = structs.replace(line, to=("task:T@lap", "task:T@cloud"))
+    sent = add_own(START, "desk", [line], 10.0)
+    told = add_own(sent, "lap", [], 15.0)
+    # The other addressee may be switched off for good.
+    assert told.signals == {line.id: line}
+    assert add_own(told, "lap", [], 16.0) is told
+    assert add_own(told, "cloud", [], 16.0).signals == {}
 
 
 def test_an_address_goes_to_the_machine_that_it_names() -> None:

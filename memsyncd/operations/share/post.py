@@ -59,11 +59,11 @@ def commit_signals(
     the id of their file. Raises ShareFailed.
     """
     own = [_make_line(each, who.machine) for each in sent]
-    new = [line for line in own if line.id not in lines.signals]
     after = add_own(lines, who.machine, own, round(who.at_s, 3))
-    data = render_file(after)
     if after is lines:
         return head.commit, lines, ""
+    new = [line for line in own if line.id in after.signals and line.id not in lines.signals]
+    data = render_file(after)
     writers = {clean_name(line.writer) for line in new}
     words = f"send {len(new)} signal{'s' * (len(new) != 1)}" if new else "note this machine"
     writer = writers.pop() if len(writers) == 1 else who.identity.name
