@@ -91,6 +91,8 @@ def parse_since(text: str, now_s: float) -> float:
     day = parse_day(text, find_local_day(now_s))
     if day is None:
         raise _make_error("since", text)
+    if day == date.min.isoformat():
+        return float("-inf")  # its local time may be before the first year
     # People mean their own days.
     return datetime.fromisoformat(day).timestamp()
 
