@@ -72,7 +72,8 @@ AND expires_at > :now_s AND (:type IS NULL OR type = :type)
 """
 _ACKED = "(SELECT at FROM signal_receipts WHERE signal = id AND reader = :reader)"
 _CLAIMED = "EXISTS(SELECT 1 FROM signal_claims WHERE signal = id AND reader <> :reader)"
-# Every addressee has a receipt; for a task and for all, at least one reader.
+# Every addressee has a receipt; for a task and for all, at least one reader. A signal that has yet
+# to go to another machine stays.
 _DROP_READ = f"""
 DELETE FROM signals WHERE id IN (
   SELECT id FROM signals WHERE NOT EXISTS(
@@ -80,11 +81,15 @@ DELETE FROM signals WHERE id IN (
     AND address <> '{EVERYONE}'
     AND address NOT IN (SELECT reader FROM signal_receipts WHERE signal = id)
   ) AND EXISTS(SELECT 1 FROM signal_receipts WHERE signal = id)
+  AND NOT EXISTS(SELECT 1 FROM sent_signals WHERE signal = id AND travel = 'waiting')
   ORDER BY id LIMIT ?
 )
 """
 
 
+_DROP_READERS = "DELETE FROM signal_readers WHERE id <= (SELECT max(id) FROM signal_readers) - ?"
+MOST_READERS = 1000
+"""Each session of an agent has an address of its own."""
 Travel = Literal["waiting", "committed", "pushed"]
 """How far a signal to another machine has come."""
 MOST_SENT = 1000
@@ -301,10 +306,12 @@ class Signals:
             return self._read([id_ for (id_,) in rows])
 
     def note_readers(self, readers: Iterable[str]) -> None:
-        """Remember addresses that signals are read as."""
+        """Remember addresses that signals are read as, the last MOST_READERS."""
         with transaction(self._writer):
-            statement = "INSERT OR IGNORE INTO signal_readers VALUES(?)"
+            statement = "INSERT OR IGNORE INTO signal_readers(reader) VALUES(?)"
             self._writer.executemany(statement, [(reader,) for reader in readers])
+            # An address that goes and is read as again comes back.
+            self._writer.execute(_DROP_READERS, (MOST_READERS,))
 
     def list_readers(self) -> list[str]:
         """Return the addresses that signals have been read as."""

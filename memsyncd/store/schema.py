@@ -673,6 +673,13 @@ MIGRATIONS: tuple[Migration, ...] = (
       expires_at REAL NOT NULL
     ) STRICT, WITHOUT ROWID;
     """,
+    # The order tells which reader goes first.
+    """
+    ALTER TABLE signal_readers RENAME TO former_readers;
+    CREATE TABLE signal_readers(id INTEGER PRIMARY KEY, reader TEXT NOT NULL UNIQUE) STRICT;
+    INSERT INTO signal_readers(reader) SELECT reader FROM former_readers;
+    DROP TABLE former_readers;
+    """,
 )
 
 

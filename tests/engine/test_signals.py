@@ -31,7 +31,7 @@ from memsyncd.operations.signals.run import (
     read_outbox,
     send_signal,
 )
-from memsyncd.store.records import NewSignal, Signals
+from memsyncd.store.records import MOST_READERS, NewSignal, Signals
 from memsyncd.store.schema import MIGRATIONS
 from tests.engine.conftest import Bench, take
 
@@ -149,7 +149,7 @@ READERS = ("ada", "bob", "eve")
 
 def open_signals() -> Signals:
     connection = apsw.Connection(":memory:")
-    for number in (6, 8, 10):
+    for number in (6, 8, 10, 11):
         connection.execute(str(MIGRATIONS[number]))
     return Signals(connection)
 
@@ -234,6 +234,27 @@ def test_a_signal_of_another_machine_is_received_once_and_waits_for_room(
     assert signals.receive(news, now_s=1.0, max_signals=room) == ([], True)
     later = [replace(new, line=f"{new.line}-late") for new in news]
     assert signals.receive(later, now_s=9.0, max_signals=room) == ([], True)
+
+
+def test_a_signal_that_has_yet_to_leave_makes_no_room() -> None:
+    signals = open_signals()
+    new = replace(make_signal(EVERYONE), line="line", elsewhere=("task:T@lap",))
+    number = signals.send(new, max_signals=1)[0].id
+    signals.ack([number], [], reader="agent:ada", now_s=1.0)
+    with pytest.raises(Busy):
+        signals.send(make_signal("agent:ada"), max_signals=1)
+    signals.note_travel(["line"], "committed")
+    assert signals.send(make_signal("agent:ada"), max_signals=1)[1]
+
+
+def test_the_last_readers_are_remembered() -> None:
+    signals = open_signals()
+    names = [f"session:{number:04}" for number in range(MOST_READERS + 2)]
+    signals.note_readers(names)
+    assert signals.list_readers() == names[2:]
+    signals.note_readers([names[1], names[-1]])
+    assert {*signals.list_readers()} >= {names[1], names[-1]}
+    assert len(signals.list_readers()) <= MOST_READERS
 
 
 def test_a_star_is_no_addressee() -> None:
