@@ -46,7 +46,6 @@ N_CANDIDATES = 5
 ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
 NAMED_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
 """Lines of a note as commands print them."""
-"""The sign between the parts of a name that commands print."""
 _SHORT_ID = re.compile(r"[0-9a-f]{6,8}")
 
 

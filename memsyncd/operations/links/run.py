@@ -63,7 +63,7 @@ def find_links(
         else:
             n_edges = links.count(is_dangling=params.dangling)
             edges = links.stream(is_dangling=params.dangling, offset=params.offset)
-            page = list(islice(edges, params.limit))
+            page = islice(edges, params.limit)
         page = list(page)
         newest = find_newest(reader, {edge.to for edge in page if edge.to is not None})
         infos = []
