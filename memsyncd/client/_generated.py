@@ -1421,7 +1421,7 @@ class GeneratedMethods(Closing):
         `agent`: To this agent.
         `session`: To this session.
         `task`: To everybody on this task.
-        `everyone`: To every agent, session and task of this machine but its sender.
+        `everyone`: To every other agent, session and task of this machine.
         `key`: The sender's own name for the signal. Sending it again with this key changes nothing,
         so a sender may repeat a request whose answer it has not seen.
         `expires_s`: Seconds after which nobody receives it any more; by default

@@ -1661,7 +1661,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'agents': 'To this agent.',
         'sessions': 'To this session.',
         'tasks': 'To everybody on this task.',
-        'everyone': 'To every agent, session and task of this machine but its sender.',
+        'everyone': 'To every other agent, session and task of this machine.',
         'key': "The sender's own name for the signal. Sending it again with this key changes nothing, so a sender may repeat a request whose answer it has not seen.",
         'expires_s': 'Seconds after which nobody receives it any more; by default `signal.max_age_days`.',
         'client': "The sender's name, by which `signal.outbox` lists it.",

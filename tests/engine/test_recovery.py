@@ -96,7 +96,8 @@ def archive(workspace):
     run(open_workspace(workspace, policy, clock))
     params = ArchiveParams(path="**")
     planned = plan_archive(workspace, policy, params, make_valuation(policy, 0.0))
-    decide = make_upkeep_decision(workspace, "archive", planned.notes, client="c", command="archive")
+    decide = make_upkeep_decision(workspace, "archive", planned.notes, client="c", command="archive",
+                                  continues=None)
     run(edit.edit_workspace(workspace, policy, clock, decide))
 
 COMMANDS = {

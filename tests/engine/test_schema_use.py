@@ -23,12 +23,14 @@ from memsyncd.operations.links.run import find_links
 from memsyncd.operations.notes.declare import GetParams, ListParams
 from memsyncd.operations.notes.read import list_notes, read_place
 from memsyncd.operations.sections import Filters
+from memsyncd.operations.share.post import deliver, read_sent
 from memsyncd.operations.signals.declare import SignalInboxParams, SignalSendParams
 from memsyncd.operations.signals.run import send_signal
 from memsyncd.operations.stats.declare import AccessStatsParams, StatsParams
 from memsyncd.operations.stats.run import compute_access_stats, compute_stats
 from memsyncd.operations.topics.declare import TopicListParams
 from memsyncd.operations.topics.run import list_topics
+from memsyncd.operations.travel import SignalLine, SignalLines
 from tests.engine.conftest import SEARCH_POLICY, Bench, build_block, search_in, take
 from tests.engine.test_answers import REDIS
 from tests.engine.test_answers import make as make_agent_answer
@@ -76,6 +78,16 @@ UNREAD = {
 }
 
 
+FROM_AWAY = SignalLine(
+    id="1",
+    at=1.0,
+    machine="away",
+    writer="b",
+    to=("agent:a@here",),
+    type="note",
+    text="done",
+    expires=1e11,
+)
 RECORDS_TABLES = frozenset(
     {
         "access_sessions",
@@ -190,6 +202,10 @@ def ask(bench: Bench) -> None:
     assert not take(send_signal(workspace, bench.config, bench.clock, send, sender="b")).is_new
     read = SignalInboxParams(agent="a")
     assert take(read_inbox(workspace, bench.config, bench.clock, read)).unread == 1
+    here = take(read_sent(workspace, bench.config, bench.clock))
+    exchanged = {"lines": SignalLines(signals={"1": FROM_AWAY}), "machine": "here", "here": here}
+    taken = deliver(workspace, bench.config, bench.clock, **exchanged, is_pushed=True)
+    assert take(taken)[1]
     log = take(read_log(workspace, bench.config, bench.clock, LogAgentsParams()))
     assert [answer.sections for answer in log.answers] == [[REDIS]]
 

@@ -58,7 +58,7 @@ class SignalSendParams(WorkspaceParams, frozen=True, kw_only=True):
     tasks: Addressees = msgspec.field(default_factory=list)
     """To everybody on this task."""
     everyone: bool = False
-    """To every agent, session and task of this machine but its sender."""
+    """To every other agent, session and task of this machine."""
     key: Word | None = None
     """The sender's own name for the signal. Sending it again with this key changes nothing, so a
     sender may repeat a request whose answer it has not seen."""
