@@ -23,15 +23,20 @@ from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, UndoParams
+from memsyncd.operations.share.rules import OWN_COMMAND
 from memsyncd.operations.stats.declare import AccessStatsParams
 from memsyncd.store.history import (
     EVERY_REVISION,
+    EXTERNAL,
     FIRST_SEEN,
     History,
     Revision,
     RevisionFilter,
 )
 
+UNDO = "undo"
+"""The command that the history records for an undo."""
+_FOREIGN = (EXTERNAL, FIRST_SEEN, OWN_COMMAND)
 PAGE = 50
 """Revisions that are read at once."""
 
@@ -115,6 +120,22 @@ def iter_revisions(
         if len(page) < PAGE:
             return
         chosen = msgspec.structs.replace(chosen, before=page[-1].id)
+
+
+def is_own_text(history: History, path: str, digest: str) -> bool:
+    """True if memsyncd alone wrote the note with this digest: its revisions lead without a gap,
+    also through renames and undos, to the revision that made it, and no other program or machine
+    wrote one.
+    """
+    wanted: str | None = digest
+    for revision in iter_revisions(history, Target(path=path)):
+        if revision.new_digest != wanted or revision.command in _FOREIGN:
+            return False
+        # An undo brings back a text that an earlier revision wrote.
+        if is_beginning(revision) and revision.command != UNDO:
+            return True
+        wanted = revision.old_digest
+    return False
 
 
 def read_texts(history: History, revision: Revision) -> tuple[bytes | None, bytes | None]:

@@ -223,8 +223,25 @@ def test_links_to_what_is_forgotten_go_with_it_if_that_is_asked_for(
 def test_a_note_is_forgotten_and_what_filters_select_by_a_plan(
     place: Place, memory: Memsyncd
 ) -> None:
-    with pytest.raises(ConfirmationNeeded, match=f"{WORK} goes, which others have written"):
+    # A note stays the user's after changes of a field, an undo, a rename, and when it came back.
+    changed = memory.set("Work", status="done")["change_set"]
+    for change in (
+        lambda: None,
+        lambda: memory.undo(change_set=changed),
+        lambda: memory.forget("Work", confirm=True),
+    ):
+        change()
+        if not (place.root / WORK).exists():
+            memory.undo(WORK)
+        with pytest.raises(ConfirmationNeeded, match=f"{WORK} goes, which others have written"):
+            memory.forget("Work")
+    place.client.call(
+        "memory", workspace=place.id, command="rename",
+        old_path=f"/memories/{WORK.rpartition('/')[2]}", new_path="/memories/moved.md",
+    )  # fmt: skip
+    with pytest.raises(ConfirmationNeeded, match="others have written"):
         memory.forget("Work")
+    memory.undo(".memories/moved.md")
     assert read(place) == BEFORE
     done = memory.forget("Work", confirm=True)
     assert done["removed"] == [WORK]
@@ -233,6 +250,9 @@ def test_a_note_is_forgotten_and_what_filters_select_by_a_plan(
         memory.done(WORK)
     assert "if it was removed: memsyncd undo NOTE" in refused.value.hint
     own = memory.add("Mine.", note="own")
+    memory.set(own["anchor"], status="done")
+    assert memory.forget(own["path"])["removed"] == [own["path"]]
+    memory.undo(own["path"])
     assert memory.forget(own["path"])["removed"] == [own["path"]]
     assert done["change_set"] is not None
     memory.undo(change_set=done["change_set"])

@@ -41,6 +41,7 @@ from memsyncd.operations.history.declare import (
     UndoNeeds,
 )
 from memsyncd.operations.revisions import (
+    UNDO,
     Target,
     is_beginning,
     iter_revisions,
@@ -64,8 +65,6 @@ from memsyncd.store.records import PurgeTarget, search_set_aside
 
 FILES_PER_STEP = 16
 MANY_REVISIONS = 100_000
-# The command that the history records for an undo.
-UNDO = "undo"
 CONFIRM_HINT = "if it is meant, add --yes (confirm: true)"
 
 # --- list ---------------------------------------------------------------------------------------

@@ -51,7 +51,6 @@ from memsyncd.operations.history.declare import (
 from memsyncd.operations.history.run import (
     CONFIRM_HINT,
     MANY_REVISIONS,
-    UNDO,
     choose_revision,
     cut_section,
     find_undo_needs,
@@ -59,6 +58,7 @@ from memsyncd.operations.history.run import (
     make_revision_info,
 )
 from memsyncd.operations.revisions import (
+    UNDO,
     Target,
     open_history,
     parse_target,

@@ -64,6 +64,7 @@ from memsyncd.operations.memories.selection import (
 from memsyncd.operations.plans import check_plan
 from memsyncd.operations.revisions import (
     Target,
+    is_own_text,
     iter_revisions,
     open_history,
     purge_accesses,
@@ -316,7 +317,7 @@ def make_forget_decision(
     def decide() -> tuple[Edit, ForgetPlan]:
         plan = plan_forget(workspace, config, params, now_s)
         check_plan(COMMAND, params.plan, plan.digest)
-        foreign = _find_foreign(workspace, config, plan.removed) if params.anchors else []
+        foreign = _find_foreign(workspace, config, plan.changes) if params.anchors else []
         reasons = [*plan.reasons, *(f"{path} goes, which others have written" for path in foreign)]
         if reasons and not params.confirm:
             raise ConfirmationNeeded("; ".join(reasons), hint=_HINT)
@@ -327,17 +328,19 @@ def make_forget_decision(
     return decide
 
 
-def _find_foreign(workspace: Workspace, config: Config, paths: Sequence[str]) -> list[str]:
-    """Return the notes that others than memsyncd have written or changed. Without a history, this
+def _find_foreign(
+    workspace: Workspace, config: Config, changes: Sequence[Put | Delete]
+) -> list[str]:
+    """Return the notes that go and have text that memsyncd did not write. Without a history, this
     is unknown, and every note counts. For the worker.
     """
     history = find_history(workspace, config)
     return [
-        path
-        for path in paths
-        if history is None
-        or not history.find_revisions(path=path, limit=1)
-        or history.find_revisions(path=path, writer="", limit=1)
+        path.text
+        for change in changes
+        if isinstance(change, Delete)
+        for path, file in change.was.items()
+        if history is None or not is_own_text(history, path.text, file.digest)
     ]
 
 
