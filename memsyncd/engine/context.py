@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import OTHER_KINDS
-from memsyncd.core.model import QUARTERS_PER_TOKEN, WORTH_ORDERS, count_tokens
+from memsyncd.core.model import CONFLICT_KEY, QUARTERS_PER_TOKEN, WORTH_ORDERS, count_tokens
 from memsyncd.core.search.context import (
     SAME,
     Budget,
@@ -95,11 +95,16 @@ from memsyncd.operations.context.declare import (
     ContextPart,
     LeftOutPart,
 )
-from memsyncd.operations.sections import MOST_LEFT_OUT, Sort, describe_contradictions
+from memsyncd.operations.sections import (
+    MOST_LEFT_OUT,
+    Sort,
+    describe_conflict,
+    describe_contradictions,
+)
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import FoundFamily, count_matching
-from memsyncd.store.sections import HitSection, count_blank_lines_before
+from memsyncd.store.sections import HitSection, count_blank_lines_before, has_problem
 from memsyncd.store.starts import StartPolicy, find_start_chunks
 from memsyncd.store.texts import read_front_matter
 
@@ -242,7 +247,8 @@ def _complete(
     chunks, keys = _sort_chunks(shows, workspace, chunks, params.sort, plan)
     related = make_related_reader(reader, config, plan, workspace.entry.id, plan.now_s)
     chunks, relations = _follow(shows, chunks, params.follow, related, budget)
-    return _add_contradictions(reader, chunks, relations), relations, keys
+    chunks = _add_contradictions(reader, chunks, relations)
+    return _mark_conflicts(shows, chunks), relations, keys
 
 
 def _sort_chunks(
@@ -655,6 +661,18 @@ def _add_contradictions(
             labelled.append((section, replace(chunk, relation="; ".join(filter(None, labels)))))
         else:
             labelled.append((section, chunk))
+    return labelled
+
+
+def _mark_conflicts(shows: ShownReader, chunks: list[FoundChunk]) -> list[FoundChunk]:
+    """Label the other texts of conflicts. This costs nothing if no note has a conflict."""
+    if not has_problem(shows.reader, CONFLICT_KEY):
+        return chunks
+    sections = shows.read_sections({number for number, _ in chunks})
+    labelled = []
+    for number, chunk in chunks:
+        labels = [chunk.relation, describe_conflict(sections[number].extra)]
+        labelled.append((number, replace(chunk, relation="; ".join(filter(None, labels)))))
     return labelled
 
 

@@ -41,7 +41,7 @@ from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_relations
 from memsyncd.engine.workspace import Workspace
-from memsyncd.operations.sections import Filters
+from memsyncd.operations.sections import Filters, describe_conflict
 from memsyncd.operations.tasks.declare import TaskSection
 from memsyncd.store.lookup import (
     OrderName,
@@ -390,6 +390,7 @@ def _make_item(section: TaskSection, body_line: int) -> TaskItem:
         body=section.text,
         stated=stated if kind == CHECKPOINT else "",
         source=section.meta.get(DISCOVERED_FROM, ""),
+        conflict=describe_conflict(section.meta),
         kind=kind,
         priority=section.priority,
         task=section.task or "",

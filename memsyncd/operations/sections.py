@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -153,6 +154,14 @@ def describe_contradictions(
         for words, places in named.items()
         if places
     )
+
+
+def describe_conflict(meta: Mapping[str, str]) -> str:
+    """Return for example `conflict with decisions/locks` for the other text of a conflict; empty
+    for any other section.
+    """
+    first = meta.get("conflict", "")
+    return f"conflict with {first}" if first else ""
 
 
 class FoundSection(SectionMeta, frozen=True, kw_only=True):

@@ -595,8 +595,18 @@ def test_of_two_texts_that_a_merge_has_left_one_is_chosen(place: Place, memory: 
     assert f"memsyncd choose '{second}' --keep" in problem["hint"]
     with connect(place.home.socket_path) as agent:
         agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(place.root))
-        text, _ = agent.use("memory_search", query="waits", kind="error")
-        assert "conflict with errors/sockets" in text
+        for tool, params in (
+            ("memory_search", {"query": "waits"}),
+            ("memory_context", {"query": "waits"}),
+            ("memory_context", {}),
+            ("memory_context", {"query": "waits", "profile": True}),
+            ("memory_agent", {"action": "recall", "keywords": ["waits"]}),
+        ):
+            text, _ = agent.use(tool, **params)
+            assert text.count("conflict with errors/sockets") == 1, (tool, params, text)
+    prompt = json.dumps({"prompt": "what waits?", "cwd": str(place.root)})
+    hook = place.home.run("hook", "user-prompt", cwd=place.root, text=prompt)
+    assert "conflict with errors/sockets" in hook.stdout
     # One text stays, with links to it; undo brings both back.
     chosen = memory.choose(second, "this")
     assert read(place) == BEFORE | {

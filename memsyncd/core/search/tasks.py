@@ -41,7 +41,8 @@ _LIST_MARK = re.compile(r"^[-*+>#\s]+")
 class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
     """A section, with the metadata that tasks need. `time` is when it was created, in ISO form;
     `stated` is further metadata to show behind its text. `source` is the anchor of the section that
-    it was promoted from. `body` begins in the line `body_line`.
+    it was promoted from. `conflict` is the mark of the other text of a conflict. `body` begins in
+    the line `body_line`.
     """
 
     anchor: str
@@ -63,6 +64,7 @@ class TaskItem(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     stated: str = ""
     source: str = ""
+    conflict: str = ""
 
     @property
     def fact(self) -> str:
@@ -218,7 +220,8 @@ def _make_chunk(
     above = [""] * (item.body_line - item.start_line)
     # A memory without a summary has the beginning of its text as its heading.
     is_repeated = item.fact.startswith(item.heading.removesuffix("…"))
-    marks = ", ".join(filter(None, (item.time[:10], item.kind, item.priority, item.status)))
+    facts = (item.time[:10], item.kind, item.priority, item.status, item.conflict)
+    marks = ", ".join(filter(None, facts))
     return ContextChunk(
         path=item.path,
         anchor=item.anchor,

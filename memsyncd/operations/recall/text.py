@@ -10,7 +10,7 @@ from memsyncd.operations.search.text import (
     render_state,
     render_workspaces,
 )
-from memsyncd.operations.sections import describe_contradictions
+from memsyncd.operations.sections import describe_conflict, describe_contradictions
 
 
 def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> str:
@@ -26,9 +26,8 @@ def render_recalled(recalled: recall.Recalled, _find_warning: FindWarning) -> st
     for memory in recalled.memories:
         where = f"[{names[memory.workspace]}] " if len(names) > 1 else ""
         led = f"{memory.relation} of {memory.related_to}" if memory.relation else ""
-        conflict = memory.meta.get("conflict", "")
-        other = f"conflict with {conflict}" if conflict else ""
-        facts = (memory.kind, memory.updated or memory.created, memory.status, led, other)
+        conflict = describe_conflict(memory.meta)
+        facts = (memory.kind, memory.updated or memory.created, memory.status, led, conflict)
         described = ", ".join(filter(None, facts))
         name = name_section(memory.title, memory.heading)
         label = f"{where}{memory.path}:{memory.start_line}-{memory.end_line}  {name}"

@@ -15,7 +15,11 @@ from memsyncd.operations.context.declare import ContextResult, LeftOutPart
 from memsyncd.operations.fields import Freshness
 from memsyncd.operations.notes.declare import Got
 from memsyncd.operations.search import declare as search
-from memsyncd.operations.sections import describe_contradictions, mark_warning
+from memsyncd.operations.sections import (
+    describe_conflict,
+    describe_contradictions,
+    mark_warning,
+)
 
 if TYPE_CHECKING:
     from memsyncd.operations.recall.declare import Recalled
@@ -89,7 +93,7 @@ def _describe_meta(hit: search.Hit) -> str:
         hit.priority if hit.priority in ("P0", "P1") else "",
         f"task {hit.task}" if hit.task else "",
         hit.status if hit.status not in (None, "active") else "",
-        f"conflict with {hit.meta['conflict']}" if hit.meta.get("conflict") else "",
+        describe_conflict(hit.meta),
         "expired" if hit.is_expired else "",
     ]
     text = ", ".join(filter(None, marks))

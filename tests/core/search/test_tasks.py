@@ -200,14 +200,17 @@ def test_a_heading_that_begins_the_text_is_shown_once() -> None:
             heading="A long sentence about…",
             body="A long sentence about pools.",
             priority="P1",
+            conflict="conflict with tasks",
         ),
         make("c", heading="Summary", body="Pool is full.", priority="P2"),
         make("d", heading="", body="No heading.", priority="P3"),
     ]
+    text = build(items).text
+    assert "(2026-03-01, note, P1, conflict with tasks)" in text
     labels = [
         (label.removeprefix("### ").partition(" · ")[0].partition("(")[0].strip(), said)
         for label, _, said in (
-            text.partition("\n") for text in build(items).text.split("\n\n") if text[:3] == "###"
+            text.partition("\n") for text in text.split("\n\n") if text[:3] == "###"
         )
     ]
     assert labels == [
