@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -205,11 +206,19 @@ def test_a_conflict_is_told_until_it_is_settled(make_machine: Callable[..., Mach
     desk.share()
     laptop.share()
     assert "named box, too" in laptop.state()["said"][0]
-    desk.save("ports.md", "# Ports\n\n## Db\n\non 5433\n")
+    desk.save("ports.md", "# Ports\n\n## Db\n\non 5431\n")
     laptop.save("ports.md", "# Ports\n\n## Db\n\non 5434\n")
+    laptop.now(push=False)
+    # A commit has the time in seconds.
+    written_s = time.time()
+    wait_until(lambda: int(time.time()) > written_s, "the clock stands")
     desk.now()
     assert "memsyncd choose" in "".join(laptop.now()["state"]["said"])
     desk.now()
+    # Nobody has said when, so the text that was committed later is first.
+    text = laptop.text()
+    assert text == desk.text()
+    assert text.index("on 5431") < text.index("conflict: ports/db") < text.index("on 5434")
     for machine in (desk, laptop):
         [told] = [text for text in machine.state()["said"] if "memsyncd choose" in text]
         problems = machine.place.client.call("problems", workspace=machine.place.id)["problems"]

@@ -67,20 +67,26 @@ class MergedNote(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[str, ...]
 
 
-def merge_notes(path: str, base: bytes, ours: bytes, theirs: bytes) -> MergedNote:
+def merge_notes(
+    path: str, base: bytes, ours: bytes, theirs: bytes, saved_s: tuple[int, int] = (0, 0)
+) -> MergedNote:
     """Merge two versions of the note at `path`; `base` is empty if both versions created it. The
-    result is the same if ours and theirs change places.
+    result is the same if ours and theirs change places, with their times.
+
+    `saved_s` is when ours and theirs were saved, in seconds since 1970. It decides which version
+    is newer where the notes state no different times.
 
     Raises EditRefused if both versions have changed a note that cannot be merged.
     """
     whole = choose(base, ours, theirs)
     if whole is not None:
         return MergedNote(data=whole, conflicts=())
-    notes = [open_text(path, data) for data in (base, *sorted((ours, theirs)))]
+    sides = sorted(zip((ours, theirs), saved_s, strict=True))
+    notes = [open_text(path, data) for data in (base, *(data for data, _ in sides))]
     line_end, texts = _unify(notes)
     mark = choose(*(note.mark for note in notes))
     if is_markdown(path):
-        lines, conflicts = _merge_sections(path, texts)
+        lines, conflicts = _merge_sections(path, texts, later_s=sides[0][1] - sides[1][1])
     else:
         merged = merge_lines(*(_split_lines(text) for text in texts))
         if merged is None:
@@ -365,11 +371,14 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class _Notes(msgspec.Struct, frozen=True):
-    """The three versions of a note."""
+    """The three versions of a note. `later_s` is how much later ours was saved than theirs; 0 if
+    this is unknown.
+    """
 
     base: _Version
     ours: _Version
     theirs: _Version
+    later_s: int
 
     def pick(self, entry: _Entry) -> tuple[_Part | None, _Part | None, _Part | None]:
         return (
@@ -558,16 +567,17 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True):
 _Sections = list[_Written]
 
 
-def _merge_sections(path: str, texts: Sequence[str]) -> tuple[Lines, list[str]]:
+def _merge_sections(path: str, texts: Sequence[str], *, later_s: int) -> tuple[Lines, list[str]]:
     """Merge base, ours and theirs. Returns the lines, and the anchors of the sections that are
     marked as a conflict.
     """
-    notes = _Notes(*(_split(path, _split_lines(text)) for text in texts))
+    base, ours, theirs = (_split(path, _split_lines(text)) for text in texts)
+    notes = _Notes(base, ours, theirs, later_s)
     front = merge_front(
         notes.base.front,
         notes.ours.front,
         notes.theirs.front,
-        newer=notes.ours.moment - notes.theirs.moment,
+        newer=notes.ours.moment - notes.theirs.moment or later_s,
     )
     if front is None:
         _refuse(path, "both versions have changed front matter that cannot be read")
@@ -667,7 +677,7 @@ def _merge_entry(notes: _Notes, entry: _Entry, *, is_kept: bool) -> _Written | N
     base, ours, theirs = notes.pick(entry)
     if ours is not None and theirs is not None:
         gap = _merge_gap(base, ours, theirs)
-        return _merge_part(base, ours, theirs, entry, gap)
+        return _merge_part(base, ours, theirs, entry, gap, later_s=notes.later_s)
     part = ours or theirs
     if part is None or (base is not None and not is_kept):
         return None
@@ -744,7 +754,7 @@ def _join(front: Lines, written: Sequence[_Written]) -> Lines:
 
 
 def _merge_part(
-    base: _Part | None, ours: _Part, theirs: _Part, entry: _Entry, gap: Lines
+    base: _Part | None, ours: _Part, theirs: _Part, entry: _Entry, gap: Lines, *, later_s: int
 ) -> _Written:
     """Merge a section that both versions have."""
     own = choose(() if base is None else base.own, ours.own, theirs.own)
@@ -755,7 +765,7 @@ def _merge_part(
     old_heading = base.heading if base else ours.heading
     heading = choose(old_heading, ours.heading, theirs.heading)
     body = merge_text(old_body, ours.body, theirs.body)
-    newer = ours.moment - theirs.moment
+    newer = ours.moment - theirs.moment or later_s
     comment = merge_comment(old_comment, ours.comment, theirs.comment, newer=newer)
     merged: dict[str, Any] = {}
     if heading is not None:
@@ -766,7 +776,8 @@ def _merge_part(
     if body is not None:
         merged["body"] = body
     # The newer text keeps the place; without times, an order that does not depend on the side.
-    sides = sorted((ours, theirs), key=lambda part: (part.moment, part.body, part.heading))
+    by_text = sorted((ours, theirs), key=lambda part: (part.body, part.heading))
+    sides = ((theirs, ours) if newer > 0 else (ours, theirs)) if newer else by_text
     second, first = (replace(part, **merged) for part in sides)
     is_whole = heading is not None and comment is not None and body is not None
     copy = None if is_whole else _make_copy(first.level, second)

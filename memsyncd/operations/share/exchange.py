@@ -477,11 +477,27 @@ def _merge_commits(
         new={},
         said=[],
     )
+    our_times, their_times = (
+        _find_times(repository, base, side) if both else {} for side in (ours, theirs)
+    )
     for path, sides in both.items():
-        _merge_file(path, state.locate(path), sides, texts, result)
+        saved_s = our_times.get(path, our_times[""]), their_times.get(path, their_times[""])
+        _merge_file(path, state.locate(path), sides, texts, saved_s, result)
     if any(posts):
         _merge_post(repository, posts, result)
     return result
+
+
+def _find_times(repository: Repository, base: str, side: str) -> dict[str, int]:
+    """Return when a side has committed each path last, in seconds since 1970; for the empty path,
+    any of them. Both machines see the same commits, and find the same times.
+    """
+    times = {"": 0}
+    for entry in _list_entries(repository, base, side):
+        times[""] = max(times[""], int(entry.at_s))
+        for path in entry.paths:
+            times[path] = max(times.get(path, 0), int(entry.at_s))
+    return times
 
 
 def _merge_post(repository: Repository, posts: Sequence[str], result: _Result) -> None:
@@ -493,7 +509,12 @@ def _merge_post(repository: Repository, posts: Sequence[str], result: _Result) -
 
 
 def _merge_file(
-    path: str, full: str, sides: Sides, texts: Mapping[str, bytes], result: _Result
+    path: str,
+    full: str,
+    sides: Sides,
+    texts: Mapping[str, bytes],
+    saved_s: tuple[int, int],
+    result: _Result,
 ) -> None:
     """Merge the texts of one file, which is the note `full` of the workspace."""
     try:
@@ -504,7 +525,7 @@ def _merge_file(
         return
     old, ours, theirs = (texts.get(blob, b"") for blob in (sides.base, sides.ours, sides.theirs))
     try:
-        merged: MergedNote = merge_notes(note.text, old, ours, theirs)
+        merged: MergedNote = merge_notes(note.text, old, ours, theirs, saved_s)
     except EditRefused as refusal:
         # Both stay, each in a note of its own; which one does not depend on the machine.
         second, first = sorted((sides.ours, sides.theirs))
@@ -541,7 +562,7 @@ def _commit_merge(
 
 
 def _list_entries(repository: Repository, ours: str, theirs: str) -> list[LogEntry]:
-    """Return the commits that only the remote has, without merges."""
+    """Return the commits that only theirs has, without merges."""
     span = f"{ours}..{theirs}" if ours else theirs
     return repository.list_log("--no-merges", "-n", str(MOST_CHANGES), span)
 

@@ -36,6 +36,11 @@ def merge_both_ways(base: bytes, ours: bytes, theirs: bytes) -> MergedNote:
         assert merge_notes(PATH, base, merged.data, side).data == merged.data
         assert merge_notes(PATH, side, merged.data, side).data == merged.data
     assert merge_notes(PATH, base, merged.data, merged.data).data == merged.data
+    # The same is true if it is known when each was saved.
+    timed = merge_notes(PATH, base, ours, theirs, (1, 2))
+    assert merge_notes(PATH, base, theirs, ours, (2, 1)) == timed
+    for side, saved_s in ((ours, 1), (theirs, 2)):
+        assert merge_notes(PATH, base, timed.data, side, (2, saved_s)).data == timed.data
     return merged
 
 
@@ -151,6 +156,12 @@ def test_of_texts_that_differ_both_stay_and_one_is_marked() -> None:
         ]
         assert done.conflicts == tuple(section.anchor for section in marked), base
         assert len(marked) == 1, base
+        if "updated" not in ours + theirs:
+            sides = tuple(text.encode() for text in (base, ours, theirs))
+            for saved_s, newer in (((2, 1), sides[1]), ((1, 2), sides[2])):
+                data = merge_notes(PATH, *sides, saved_s).data
+                above = split_lines(data.partition(b"conflict: ")[0])
+                assert split_lines(newer) - split_lines(sides[0]) <= above, newer
 
 
 @pytest.mark.parametrize(
