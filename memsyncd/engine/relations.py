@@ -292,8 +292,8 @@ class RelatedReader(NamedTuple):
     def _read_elsewhere(self, relation: Relation, other: Workspace) -> Iterator[RelatedChunks]:
         """Yield the chunks of a place in another workspace; its reader is open until the next."""
         with contextlib.suppress(MemsyncdError), other.acquire(LINKS_LIMIT_S) as reader:
-            there = self._replace(reader=reader, is_absent=_is_never_absent)
-            for related in there.read([relation._replace(other=None)]):
+            own = self._replace(reader=reader, is_absent=_is_never_absent)
+            for related in own.read([relation._replace(other=None)]):
                 yield related._replace(relation=relation)
 
     def _may_show(self, chunk: Candidate, sections: Mapping[int, HitSection]) -> bool:

@@ -211,8 +211,8 @@ class Signals:
             old_s = now_s - FORGET_RECEIVED_S
             self._writer.execute("DELETE FROM received_signals WHERE expires_at <= ?", (old_s,))
             for new in signals:
-                known = "SELECT 1 FROM received_signals WHERE line = ?"
-                if new.expires_at_s <= now_s or self._writer.execute(known, (new.line,)).get:
+                earlier = "SELECT 1 FROM received_signals WHERE line = ?"
+                if new.expires_at_s <= now_s or self._writer.execute(earlier, (new.line,)).get:
                     continue
                 if self._find_key(new) is None:
                     try:

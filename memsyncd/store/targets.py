@@ -114,7 +114,7 @@ class LinkChanges(msgspec.Struct):
     sources: dict[int, tuple[int, str]] = msgspec.field(default_factory=dict)
     """The sections with links to insert, each with its file and the path of the file."""
     counted: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-    """What is to be added to `counts`, by field and value."""
+    """The numbers to add to `counts`, by field and value."""
 
     def clear(self) -> None:
         self.keys.clear()

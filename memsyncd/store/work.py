@@ -133,8 +133,8 @@ _FIRST_OF_PROJECT = (
 )
 _N_OF_PROJECT = f"SELECT count(*), count(DISTINCT s.file) {_OF_PROJECT}"
 _FEW_OF_PROJECT = f"SELECT count(*) FROM (SELECT 1 {_OF_PROJECT} LIMIT :few)"
-# Of so many sections all are sorted. Of more, the first are read in the order of the index, by
-# kind and stated importance.
+# So many sections are all sorted. If there are more, the first are read in the order of the index,
+# by kind and stated importance.
 MAX_SORTED = 1_000
 _RANKS_OF_PROJECT = "SELECT DISTINCT kind, importance FROM standings WHERE mark <> ''"
 _FIRST_OF_RANK = (

@@ -79,7 +79,7 @@ class CopyFinder:
     """Finds groups of texts whose similarity is at least `least` (above 0). Each text of a group is
     so similar to another one of it. Texts with fewer features than MIN_FEATURES are in no group.
 
-    Of a text it keeps 4 bytes for each feature. Two similar texts have at least one feature in
+    It keeps 4 bytes for each feature of a text. Two similar texts have at least one feature in
     common among the `_count_prefix` rarest of each, so only texts that share a rare feature are
     compared (Bayardo, R. J., Ma, Y. and Srikant, R. (2007): Scaling up all pairs similarity
     search).

@@ -311,8 +311,9 @@ def check_history(
         for blob, data in some.items():
             secrets = _list_secrets(data)
             if secrets:
-                there = tree.get(paths[blob], "")
-                left = repository.read_blobs([there]).get(there, b"").decode("utf-8", "replace")
+                earlier = tree.get(paths[blob], "")
+                former = repository.read_blobs([earlier]).get(earlier, b"")
+                left = former.decode("utf-8", "replace")
                 secrets = [(what, text) for what, text in secrets if text not in left]
             if secrets:
                 place = paths[blob] or f"the message of {blob[:8]}"

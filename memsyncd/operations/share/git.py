@@ -525,10 +525,10 @@ class Repository:
         differ between the first of them and the index.
         """
         before = before or self.run("mktree").decode().strip()  # an empty tree
-        index = self._list_raw("diff-index", "--cached", "-z", commit)
-        held = {path: new for path, _, new in index}
+        differing = self._list_raw("diff-index", "--cached", "-z", commit)
+        index = {path: new for path, _, new in differing}
         for path, old, new in self._list_raw("diff-tree", "-r", "-z", before, commit):
-            if held.get(path) == old:
+            if index.get(path) == old:
                 yield b"%b\t%b\0" % (new.encode(), os.fsencode(path))
 
     def _list_raw(self, *words: str) -> Iterator[tuple[str, str, str]]:
