@@ -39,7 +39,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import ClassVar
+
+N_CANDIDATES = 5
+"""An error names so many notes or sections."""
 
 
 class MemsyncdError(Exception):
@@ -229,3 +233,12 @@ def make_reply_error(limit_bytes: int) -> TooLarge:
     """Make the error for an answer that has more bytes than the limit."""
     hint = "ask for less: a smaller limit, one folder, fewer lines"
     return TooLarge(f"the answer would be over {limit_bytes} bytes", hint=hint)
+
+
+def make_several_error(names: Sequence[str], message: str) -> BadRequest:
+    """Return the error for a name that several notes or sections have; it lists their paths or
+    anchors.
+    """
+    first = ", ".join(names[:N_CANDIDATES])
+    more = f", and {len(names) - N_CANDIDATES} more" if len(names) > N_CANDIDATES else ""
+    return BadRequest(message, hint=f"name one of them: {first}{more}", candidates=list(names))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import msgspec
@@ -27,8 +28,8 @@ from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
 from memsyncd.engine.elsewhere import split_prefix
 from memsyncd.engine.metadata import name_note
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, NoteNotFound, StoreFailed
-from memsyncd.files.scope import Scope
+from memsyncd.errors import NoteNotFound, StoreFailed, make_several_error
+from memsyncd.files.scope import Scope, is_within_folder
 from memsyncd.headings import BETWEEN_HEADINGS, name_section
 from memsyncd.operations.fields import digest_note_path, make_short_id
 from memsyncd.store.links import StoredLinks
@@ -42,7 +43,6 @@ from memsyncd.store.sections import (
     read_sections_of,
 )
 
-N_CANDIDATES = 5
 ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
 NAMED_LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-\d+)?")
 """Lines of a note as commands print them."""
@@ -64,9 +64,9 @@ def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
     tool.
 
     Raises NoteNotFound, with the most similar name, and BadRequest that names the candidates if
-    several sections have this title.
+    several notes or sections have this name.
     """
-    text, memory_dir = _name_from_root(scope, text.strip()), scope.memory_dir
+    text, memory_dir = _name_from_root(scope, strip_brackets(text)), scope.memory_dir
     names = StoredLinks(reader).names
     place = (
         _find_anchor(reader, names, text, memory_dir)
@@ -92,7 +92,7 @@ def resolve_names(
     section or note. Anchors and paths stay; with `may_be_gone`, also the anchors of sections that
     are gone. Text that names nothing stays, too: the operation says what is missing.
 
-    Raises BadRequest that names the candidates if several sections have a title.
+    Raises BadRequest that names the candidates if several notes or sections have a name.
     """
     values = {field: getattr(params, field) for field in fields}
     every = (text for value in values.values() for text in _list_texts(value))
@@ -115,16 +115,15 @@ def _list_texts(value: str | list[str] | None) -> list[str]:
 
 
 def _may_name(text: str, *, may_be_gone: bool) -> bool:
-    """False for the path of a note, which names itself, and for an anchor if its section may be
-    gone.
-    """
+    """False for a path or an anchor if the note or section may be gone: it names itself."""
     if NAMED_LINES.fullmatch(text) is not None:
         return True
     note, mark, heading = text.rpartition("#")
     if mark and not text.lower().endswith(NOTE_SUFFIXES):
         slugs = "/".join(map(make_slug, heading.split("/"))) if heading else ""
         return not (may_be_gone and heading == slugs and note.lower().endswith(NOTE_SUFFIXES))
-    return not (text.lower().endswith(NOTE_SUFFIXES) or text in ("", "."))
+    is_path = may_be_gone and text.lower().endswith(NOTE_SUFFIXES)
+    return not (is_path or text in ("", "."))
 
 
 def _make_change(
@@ -147,25 +146,36 @@ def _make_change(
     return {field: None, other: place.anchor or place.path}
 
 
-def _resolve(reader: Reader, text: str, memory_dir: str) -> NamedPlace | None:
-    """Return the place of lines, a heading or a title; None for an anchor, a path, or a text
-    without place.
+def _resolve(reader: Reader, written: str, memory_dir: str) -> NamedPlace | None:
+    """Return the place of lines, a heading, a title or a link; None for an anchor, a path, or a
+    text without place.
     """
-    names = StoredLinks(reader).names
+    text, names = strip_brackets(written), StoredLinks(reader).names
     if by_lines := _find_lines(reader, names, text, memory_dir):
         return by_lines
-    if _is_path(reader, text) or read_section(reader, text) is not None:
+    is_place = _is_path(reader, text) or read_section(reader, text) is not None
+    if is_place and text == written:
         return None
     if heading := _find_anchor(reader, names, text, memory_dir):
         return heading
+    note = _find_note(reader, names, text, memory_dir)
     # The path of a note that is gone is not the name of a note in another folder.
-    note = None if "/" in text else _find_note(reader, names, text, memory_dir)
+    if note is not None and "/" in text and not note.path.startswith(text):
+        note = None
     return note or _find_section(reader, text)
 
 
+def strip_brackets(text: str) -> str:
+    """Return a name without the brackets and the label of a link, which people copy from notes."""
+    name = clean_target(text)
+    return name if name == text.strip() else name.partition("|")[0].rstrip()
+
+
 def _is_path(reader: Reader, text: str) -> bool:
+    """True for the path of a note or folder from the root."""
     notes = stream_notes(reader, path=text, filters=EVERYTHING, has_sections=False)
-    return next(iter(notes), None) is not None
+    # A path that does not exist is looked up in the memory folder, too.
+    return any(is_within_folder(note.path, text) for note in islice(notes, 1))
 
 
 def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
@@ -195,11 +205,23 @@ def _find_note(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> 
 
 
 def _find_path(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> str | None:
-    for path in (text, f"{memory_dir}/{text}", f"{memory_dir}/{text}.md"):
-        spelling = find_spelling(reader, path.removeprefix("./"))
-        if read_digest(reader, spelling) is not None:
-            return spelling
-    return names.find("", text) if text else None
+    return find_note_path(reader, names, text, [f"{memory_dir}/{text}", f"{memory_dir}/{text}.md"])
+
+
+def find_note_path(
+    reader: Reader, names: NoteNames, text: str, inside: Sequence[str] = ()
+) -> str | None:
+    """Return the path of the note that a text names: by its path, a name in the memory folder (the
+    paths `inside` are its readings), the name of its file, its title or an alias.
+
+    Raises BadRequest that names the candidates if several notes have this name.
+    """
+    spelling = find_spelling(reader, text.removeprefix("./"))
+    if not text or read_digest(reader, spelling) is not None:
+        return spelling or None
+    spellings = (find_spelling(reader, path.removeprefix("./")) for path in inside)
+    in_memory = [path for path in spellings if read_digest(reader, path) is not None]
+    return names.find_only(text, in_memory)
 
 
 def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:
@@ -237,7 +259,9 @@ def _find_short(reader: Reader, text: str) -> NamedPlace | None:
     every = (anchor for path in paths for anchor in read_anchors(reader, path))
     anchors = [anchor for anchor in every if make_short_id(anchor).startswith(wanted)]
     if len(anchors) > 1:
-        _refuse_several(anchors, f"several sections have a short id that begins with {text}")
+        raise make_several_error(
+            anchors, f"several sections have a short id that begins with {text}"
+        )
     return _make_section(reader, anchors[0]) if anchors else None
 
 
@@ -245,7 +269,7 @@ def _find_id(reader: Reader, text: str) -> NamedPlace | None:
     """Find the section that has an id of another system."""
     anchors = StoredLinks(reader).find_ids(text)
     if len(anchors) > 1:
-        _refuse_several(anchors, f"several sections have the id {text}")
+        raise make_several_error(anchors, f"several sections have the id {text}")
     return _make_section(reader, anchors[0]) if anchors else None
 
 
@@ -260,7 +284,7 @@ def _choose_titled(
     current = [anchor for anchor, is_archived in titled if not is_archived]
     anchors = current or [anchor for anchor, _ in titled]
     if len(anchors) > 1:
-        _refuse_several(anchors, f"several sections have the title {text}")
+        raise make_several_error(anchors, f"several sections have the title {text}")
     return _make_section(reader, anchors[0]) if anchors else None
 
 
@@ -285,16 +309,6 @@ def _find_printed(reader: Reader, text: str) -> NamedPlace | None:
             if f"{BETWEEN_HEADINGS}{whole}".endswith(f"{BETWEEN_HEADINGS}{wanted}"):
                 ending.append((anchor, is_archived))
     return _choose_titled(reader, exact or ending, text)
-
-
-def _refuse_several(anchors: Sequence[str], message: str) -> NoReturn:
-    names = ", ".join(anchors[:N_CANDIDATES])
-    more = f", and {len(anchors) - N_CANDIDATES} more" if len(anchors) > N_CANDIDATES else ""
-    raise BadRequest(
-        message,
-        hint=f"name one of them: {names}{more}",
-        candidates=list(anchors),
-    )
 
 
 def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoReturn:
@@ -353,7 +367,8 @@ def name_elsewhere(workspace: Workspace, params: ParamsT) -> ParamsT:
     """
     for field in ("anchor", "path"):
         text = getattr(params, field, None)
-        named = split_prefix(workspace, text) if isinstance(text, str) else None
+        text = strip_brackets(text) if isinstance(text, str) else None
+        named = split_prefix(workspace, text) if text else None
         if named is None or text is None or _has_note(workspace, text):
             continue
         other, rest = named

@@ -139,8 +139,11 @@ class StoredLinks:
         return walk_links(self, start, direction=direction, max_depth=max_depth)
 
     def find_related(self, name: str, relation: str | None = None) -> set[str]:
-        """The paths of the notes that link to or from a note, which is named as a link names it."""
-        path = self.names.find("", note_of(name))
+        """The paths of the notes that link to or from a note, which its path, title or alias names.
+
+        Raises BadRequest that names the candidates if several notes have this name.
+        """
+        path = self.names.find_only(note_of(name))
         if path is None:
             return set()
         anchor = name[len(note_of(name)) :]

@@ -168,6 +168,42 @@ def test_a_title_changes_with_the_links_to_it(place: Place, memory: Memsyncd) ->
     }
     memory.undo(change_set=done["change_set"])
     assert read(place) == BEFORE
+    # By the file's name alone, and as a link that was copied.
+    for name in ("errors.md", "[[errors]]"):
+        assert run(place, "links", name)["links"] == run(place, "links", ERRORS)["links"]
+    for name in ("[[errors#Pool]]", "[[Errors#Pool|the pool]]"):
+        assert run(place, "get", name)["anchor"] == POOL
+    assert run(place, "get", "errors.md:7-8")["text"].startswith("### Cause")
+
+
+@pytest.mark.parametrize("name", ["Notizen", "[[plan]]", "notizen#step", "notizen.md"])
+def test_a_name_that_several_notes_have_is_refused_whatever_it_is_for(
+    place: Place, memory: Memsyncd, name: str
+) -> None:
+    plans = [f".memories/{path}.md" for path in ("a/Notizen", "b/notizen")]
+    for path in plans:
+        (place.root / path).parent.mkdir()
+        (place.root / path).write_text("# Plan\n\n## Step\n\nlarch\n")
+    memory.sync()
+    before = [(place.root / path).read_bytes() for path in plans]
+    for act in (
+        lambda: memory.get(name),
+        lambda: memory.links(name),
+        lambda: memory.set(name, status="done"),
+        lambda: memory.done(name),
+        lambda: memory.forget(name, confirm=True),
+        lambda: memory.relate(name, "cites", ERRORS),
+        lambda: memory.relate(ERRORS, "cites", name),
+        lambda: memory.topic(name),
+        lambda: memory.search("larch", related_to=name.strip("[]")),
+        lambda: memory.undo(name.removesuffix(".md")),
+    ):
+        with pytest.raises(BadRequest, match="several notes have the name") as refused:
+            act()
+        assert refused.value.data["candidates"] == plans
+        assert ", ".join(plans) in refused.value.hint
+    assert [(place.root / path).read_bytes() for path in plans] == before
+    assert memory.done(plans[1])["changed"]
 
 
 POOL = f"{ERRORS}#errors/pool"

@@ -42,6 +42,7 @@ from memsyncd.core.markdown.scanner import (
 )
 from memsyncd.core.model import NAME_LINK, PATH_LINK
 from memsyncd.core.paths import NOTE_SUFFIXES
+from memsyncd.errors import make_several_error
 
 # A note is suggested in place of a missing one only above this ratio of `difflib`.
 _SIMILARITY = 0.6
@@ -130,6 +131,27 @@ class NoteNames:
                 self._resolved.clear()
             self._resolved[key] = self._find(folder, target, is_path=is_path)
         return self._resolved[key]
+
+    def find_only(self, name: str, others: Sequence[str] = ()) -> str | None:
+        """The path of the note with a name that a user wrote: the end of a path, a title or an
+        alias. The path itself, also without its suffix if it has a folder, is the name of this note
+        alone. `others` are paths that have the name, too.
+
+        Raises BadRequest that names the candidates if several notes have this name.
+        """
+        paths = [*dict.fromkeys((*others, *self._find_all(name)))]
+        if len(paths) > 1:
+            raise make_several_error(paths, f"several notes have the name {name}")
+        return paths[0] if paths else None
+
+    def _find_all(self, name: str) -> list[str]:
+        named = self._look_up(make_key(name))
+        paths = {path for path, _ in named}
+        texts = (name, decode_target(name))
+        exact = [text for text in texts if text in paths]
+        if not exact and "/" in name:
+            exact = [*filter(None, (_find_path("", text, paths) for text in texts))]
+        return exact[:1] or sorted({path for text in texts for path in _list_named(text, named)})
 
     def find_similar(self, target: str) -> str | None:
         """The path of the note with the most similar name; None if none is similar."""
@@ -259,6 +281,13 @@ def _find_name(folder: str, target: str, named: Sequence[NamedNote]) -> str | No
     matching = [path for path, name in named if name[:1] == "/" and name.endswith(end)]
     matching = matching or [path for path, name in named if name == title]
     return min(matching, key=lambda path: _distance(folder, path), default=None)
+
+
+def _list_named(target: str, named: Sequence[NamedNote]) -> list[str]:
+    end, title = f"/{_make_end(target)}", _fold(target.strip())
+    return [
+        path for path, name in named if name == title or (name[:1] == "/" and name.endswith(end))
+    ]
 
 
 def _make_end(target: str) -> str:

@@ -81,7 +81,7 @@ from memsyncd.engine.metadata import (
     Valuation,
     describe_meta,
 )
-from memsyncd.engine.places import NAMED_LINES
+from memsyncd.engine.places import NAMED_LINES, find_note_path, strip_brackets
 from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.similar import describe_similar
 from memsyncd.engine.worker import Job
@@ -158,8 +158,9 @@ def find_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
 
 def _find_topic(workspace: Workspace, config: Config, name: str) -> tuple[NotePath, str]:
     """Return the note, and the heading part of the name if it names a section."""
+    name = strip_brackets(name)
     note, _, heading = name.rpartition("#")
-    lines = NAMED_LINES.fullmatch(name.strip())
+    lines = NAMED_LINES.fullmatch(name)
     # A name may contain `#` as an anchor does, or `:` as lines do.
     readings = ((name, ""), (note, heading), (lines["path"] if lines else "", ""))
     named = {text.strip(): part for text, part in readings if text.strip()}
@@ -174,22 +175,18 @@ def _find_topic(workspace: Workspace, config: Config, name: str) -> tuple[NotePa
                 return path, part
         similar = next(filter(None, map(names.find_similar, named)), None)
     hint = f"did you mean {similar}?" if similar else "see: memsyncd topic list"
-    raise NoteNotFound(f"no topic {name.strip()}", hint=hint)
+    raise NoteNotFound(f"no topic {name}", hint=hint)
 
 
 def _find_named(
     workspace: Workspace, reader: Reader, config: Config, names: NoteNames, text: str
 ) -> NotePath | None:
-    if read_digest(reader, text) is not None:
-        return NotePath(text)
     path = choose_path(workspace, config, text)
-    if path is not None and (
-        read_digest(reader, path.text) is not None
-        or read_text_file(workspace.scope, path) is not None
-    ):
-        return path
-    named_path = names.find("", text)
-    return None if named_path is None else NotePath(named_path)
+    named = find_note_path(reader, names, text, [] if path is None else [path.text])
+    if named is None:
+        is_saved = path is not None and read_text_file(workspace.scope, path) is not None
+        return path if is_saved else None
+    return NotePath(named)
 
 
 def find_field_topic(workspace: Workspace, config: Config, name: str) -> NotePath:
