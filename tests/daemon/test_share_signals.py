@@ -129,6 +129,16 @@ def test_a_signal_that_cannot_travel_is_refused_and_one_that_ends_is_gone(
     [received] = laptop.call("signal.inbox", agent="ann")["signals"]
     assert received["content"] == "stays longer"
     assert received["expires_at"] == pytest.approx(longer["expires_at"], abs=0.01)
+    # A machine whose clock was wrong gets no signal, because each would end at once, and is named.
+    with (laptop.memories / ".signals.jsonl").open("a") as file:
+        file.write('{"name":"laptop","at":9e9}\n')
+    git(laptop.memories, "commit", "-q", "-am", "wrong clock")
+    settle(laptop, desk)
+    assert desk.state()["said"] == []
+    send(desk, "never arrives", "ann@laptop")
+    commits = [desk.now()["committed"] for _ in range(2)]
+    assert (commits, travel(desk)[0]) == ([0, 0], "waiting")
+    assert "the clock of laptop was wrong" in "".join(desk.state()["said"])
     desk.call("share.switch", on=False)
     with pytest.raises(BadRequest, match="sharing is off"):
         send(desk, "hello", "ann@laptop")

@@ -109,6 +109,10 @@ class Share:
         self.post = Post()
         self.task: asyncio.Task[None] | None = None
 
+    def say(self, text: str) -> None:
+        """Let `share status` tell this, once."""
+        self.state.said = [*dict.fromkeys((*self.state.said, text))]
+
 
 class Exchange(msgspec.Struct, kw_only=True):
     """The work that one exchange has done."""
@@ -594,7 +598,7 @@ class MemorySharing:
     async def _deliver(self, workspace: Workspace, share: Share, done: Exchange) -> None:
         """Receive the signals to this machine, each once, and note how far its own have come."""
         from memsyncd.operations.inbox import describe_signal
-        from memsyncd.operations.share.post import NO_ROOM, TOO_LARGE, deliver
+        from memsyncd.operations.share.post import AHEAD, NO_ROOM, TOO_LARGE, deliver, list_ahead
         from memsyncd.operations.travel import SIGNALS_FILE, render_file
 
         post = share.post
@@ -603,9 +607,11 @@ class MemorySharing:
         repository = self.open(workspace, share.state.folder)
         lines = await self._read_lines(workspace, share, repository)
         if lines is None:
-            share.state.said = [*dict.fromkeys((*share.state.said, TOO_LARGE))]
+            share.say(TOO_LARGE)
             return
         share.state.machines = sorted(lines.machines)
+        for name in list_ahead(lines, self.machine, post.sent, self._clock.wall_s()):
+            share.say(AHEAD.format(name))
         here = [each for each in post.sent if each.line in lines.signals]
         if here or post.received != post.blob:
             is_pushed = share.head is not None
@@ -615,7 +621,7 @@ class MemorySharing:
             received, is_whole = await asyncio.wrap_future(run)
             post.received = post.blob if is_whole else None
             if not is_whole:
-                share.state.said = [*dict.fromkeys((*share.state.said, NO_ROOM))]
+                share.say(NO_ROOM)
             done.n_signals += len(received)
             for stored in received:
                 signal = describe_signal(stored, self._workspaces.config, has_receipts=False)

@@ -24,12 +24,18 @@ from memsyncd.operations.travel import (
     add_own,
     parse_signals,
     render_file,
+    split_address,
 )
 from memsyncd.store.records import NewSignal, SentSignal, StoredSignal, Travel
 
 MOST_FILE_BYTES = 32 * 1024 * 1024
 TOO_LARGE = f"{SIGNALS_FILE} is too large: no signal goes to other machines or comes from them"
-
+AHEAD = (
+    "the clock of {} was wrong, so a signal from or to it cannot leave: correct the clock, and give"
+    " the machine another name in share.machine"
+)
+AHEAD_S = 86_400.0
+"""Clocks differ by less."""
 NO_ROOM = "signals of other machines wait: too many here are unread; memsyncd signal ack makes room"
 
 
@@ -78,6 +84,18 @@ def commit_signals(
     repository.check_tree(commit)
     repository.move(head.branch, commit, head.commit)
     return commit, after, hash_blob(data, commit)
+
+
+def list_ahead(
+    lines: SignalLines, machine: str, sent: Sequence[SentSignal], now_s: float
+) -> list[str]:
+    """Return the machines that signals cannot leave or reach, because a time of the future in the
+    file ends each of them.
+    """
+    waiting = [each for each in sent if each.travel == "waiting" and each.line not in lines.signals]
+    names = {split_address(address)[1] for each in waiting for address in each.addresses}
+    names |= {machine for _ in waiting}
+    return sorted(name for name in names if lines.machines.get(name, 0.0) > now_s + AHEAD_S)
 
 
 def _make_line(sent: SentSignal, machine: str) -> SignalLine:
