@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TextIO
 
 from memsyncd import __version__
+from memsyncd.core.editing.kinds import KindDefaults
 from memsyncd.engine.checks import name_places, render_count
 from memsyncd.engine.worker import call_within
 from memsyncd.engine.workspace import Workspace
@@ -87,8 +88,13 @@ class StartupDisplay:
             )
             self._print(f"    one exists. Create one: memsyncd init {path}  (or run with --init)")
 
-    async def show_indexing(self, workspaces: dict[str, Workspace]) -> None:
-        """Draw the progress until no workspace is being indexed, then print a summary."""
+    async def show_indexing(
+        self, workspaces: dict[str, Workspace], kinds: Callable[[], Mapping[str, KindDefaults]]
+    ) -> None:
+        """Draw the progress until no workspace is being indexed, then print a summary.
+
+        `kinds` returns the configured kinds, which may change meanwhile.
+        """
         if self._stream is None:
             return
         began_s = asyncio.get_running_loop().time()
@@ -98,19 +104,19 @@ class StartupDisplay:
         self._stream.draw("")
         if workspaces:
             took_s = asyncio.get_running_loop().time() - began_s
-            self._print_summary(list(workspaces.values()), took_s)
+            self._print_summary(list(workspaces.values()), kinds(), took_s)
 
-    def _print_summary(self, workspaces: list[Workspace], took_s: float) -> None:
+    def _print_summary(
+        self, workspaces: list[Workspace], kinds: Mapping[str, KindDefaults], took_s: float
+    ) -> None:
         conditions = [workspace.condition for workspace in workspaces]
         n_notes = sum(condition.counts.files for condition in conditions)
         n_chunks = sum(condition.counts.chunks for condition in conditions)
         ready = self._paint("32", "ready")
         self._print(f"{ready}  {n_notes:,} notes, {n_chunks:,} chunks  ({took_s:.1f} s)")
-        n_problems = sum(
-            len(condition.scan_problems) + condition.counts.problems for condition in conditions
-        )
+        n_problems = sum(condition.count_problems(kinds) for condition in conditions)
         if n_problems:
-            self._print(f"  {n_problems:,} problems, listed by: memsyncd problems")
+            self._print(f"  {render_count(n_problems, 'problem')}, listed by: memsyncd problems")
         self._print('  from another terminal: memsyncd search "…"    Ctrl-C ends')
 
     def _render_progress(self, busy: list[Workspace]) -> str:

@@ -256,7 +256,9 @@ class _Daemon:
         workspaces = self._workspaces.by_id
         log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(workspaces))
         self._display.show_listening(self._owned.path, workspaces.values())
-        showing = asyncio.create_task(self._display.show_indexing(workspaces))
+        showing = asyncio.create_task(
+            self._display.show_indexing(workspaces, lambda: self._workspaces.config.kinds)
+        )
         loop.call_later(IMPORT_DELAY_S, self._workspaces.prepare, _import_late)
         await stopping.wait()
         showing.cancel()

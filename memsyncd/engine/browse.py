@@ -23,7 +23,7 @@ from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.scope import Scope, is_within_folder
 from memsyncd.operations.status.declare import ProblemInfo
 from memsyncd.store.counts import find_places_of_kinds
-from memsyncd.store.lookup import MAX_COUNTED, stream_notes
+from memsyncd.store.lookup import stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import (
     StoredSection,
@@ -152,7 +152,7 @@ def find_problems(
 
 
 def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> Iterator[Problem]:
-    for kind, n_sections, path in find_places_of_kinds(reader, most=MAX_COUNTED):
+    for kind, n_sections, path in find_places_of_kinds(reader):
         if kind not in kinds:
             what = f"kind `{redact(kind)}` is not configured; sections with it: {n_sections}"
             yield Problem(path, 0, "unknown_kind", what, advise_unknown_kind(kinds, kind))

@@ -190,6 +190,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     unread: str = ""
     generation: int = 0
     counts: Counts = Counts()
+    kinds: tuple[str, ...] = ()
     index_bytes: int = 0
     index_wal_bytes: int = 0
     records_wal_bytes: int = 0
@@ -228,11 +229,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         faults = [text for _, text in sorted(self.faults.items())]
         return (*faults, *filter(None, (self.notices.get(WATCH_LIMIT, ""), self.unread)))
 
-    @property
-    def n_problems(self) -> int:
-        """The problems of notes, of folders and of the workspace itself."""
+    def count_problems(self, kinds: Mapping[str, KindDefaults]) -> int:
+        """Count the problems that `find_problems` lists with these configured kinds."""
         n_conditions = len(self.faults) + len(self.notices)
-        return self.counts.problems + len(self.scan_problems) + n_conditions
+        n_unknown = sum(kind not in kinds for kind in self.kinds)
+        return self.counts.problems + len(self.scan_problems) + n_conditions + n_unknown
 
 
 class AccessBuffer:
@@ -409,14 +410,18 @@ class Workspace:
         if written.paths:
             self.changes.append(written)
         if self.index is not None:
-            self.change(generation=self.index.generation, counts=self.index.counts)
+            index = self.index
+            self.change(generation=index.generation, counts=index.counts, kinds=index.list_kinds())
 
     def put_index(self, index: Index) -> None:
         """Begin to use an open index; on the worker's thread."""
         self.index, self.open_failure = index, None
         self.close_old_readers()
         self.change(
-            generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
+            generation=index.generation,
+            counts=index.counts,
+            kinds=index.list_kinds(),
+            index_bytes=index.size_bytes(),
         )
 
     def continue_counts(self, before: Workspace) -> None:

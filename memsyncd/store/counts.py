@@ -421,9 +421,10 @@ def _find_expiring(execute: Execute, one: Moment, other: Moment) -> Iterator[int
 
 # --- questions ----------------------------------------------------------------------------------
 
+MAX_KINDS = 1000
 _PLACES = (
     "SELECT value, n_all, first FROM counts WHERE field = 'kind' AND first IS NOT NULL"
-    " ORDER BY value LIMIT ?"
+    f" ORDER BY value LIMIT {MAX_KINDS}"
 )
 _TOP = (
     "SELECT value, {n}, {notes} FROM counts WHERE field = ? AND {n} > 0 AND {those}"
@@ -511,6 +512,13 @@ class KeptCounts:
         return str(spellings[0][0])[len(value) + 1 :]
 
 
-def find_places_of_kinds(reader: Reader, *, most: int) -> list[tuple[str, int, str]]:
-    """Return each kind, the number of its sections, and the first note that has it."""
-    return reader.rows(_PLACES, (most,))
+def list_kinds(connection: apsw.Connection) -> tuple[str, ...]:
+    """Return the kinds that `find_places_of_kinds` returns."""
+    return tuple(kind for kind, _, _ in connection.execute(_PLACES))
+
+
+def find_places_of_kinds(reader: Reader) -> list[tuple[str, int, str]]:
+    """Return each kind, the number of its sections, and the first note that has it; at most
+    `MAX_KINDS` kinds.
+    """
+    return reader.rows(_PLACES)

@@ -33,7 +33,7 @@ from memsyncd.store.connection import (
     transaction,
     translating_errors,
 )
-from memsyncd.store.counts import CountChanges, find_month
+from memsyncd.store.counts import CountChanges, find_month, list_kinds
 from memsyncd.store.integrity import SUFFIX, CheckState, Ending, FileGuard, Tampering, measure_file
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.rows import (
@@ -485,6 +485,11 @@ class Index:
         """Return the outline of an indexed note, which a patch needs; None if it is not indexed."""
         with translating_errors():
             return read_outline(self._writer, path)
+
+    def list_kinds(self) -> tuple[str, ...]:
+        """Return the kinds that sections have, as of the last commit."""
+        with translating_errors():
+            return list_kinds(self._writer)
 
     def _file_id(self, path: str) -> int | None:
         file_id = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get

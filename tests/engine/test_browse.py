@@ -357,4 +357,9 @@ def test_an_unknown_kind_is_one_problem_however_many_sections_have_it(bench: Any
     assert (problem.path, problem.code) == (".memories/a.md", "unknown_kind")
     assert "`rumour`" in problem.problem
     assert "[kinds.NAME]" in problem.hint
-    assert find_problems(bench.workspace, {"rumour": OTHER_KINDS, **DEFAULT_KINDS}) == []
+    kinds = {"rumour": OTHER_KINDS, **DEFAULT_KINDS}
+    assert find_problems(bench.workspace, kinds) == []
+    counted = [bench.workspace.condition.count_problems(each) for each in (DEFAULT_KINDS, kinds)]
+    assert counted == [1, 0]
+    bench.fill({".memories/a.md": "one\n", ".memories/b.md": "two\n"})
+    assert bench.workspace.condition.count_problems(DEFAULT_KINDS) == 0

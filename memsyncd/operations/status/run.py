@@ -116,7 +116,7 @@ def describe_status(
     """Describe the state of a workspace. `now_s` is a time of the monotonic clock."""
     condition, fresh = workspace.condition, read_freshness(workspace, config, now_s=now_s)
     return WorkspaceStatus(
-        **_describe_counts(workspace, fresh.state, fresh.pending),
+        **_describe_counts(workspace, fresh.state, fresh.pending, config),
         root=workspace.entry.root,
         reasons=[
             *condition.hindrances,
@@ -129,7 +129,9 @@ def describe_status(
     )
 
 
-def _describe_counts(workspace: Workspace, state: State, pending: int) -> dict[str, Any]:
+def _describe_counts(
+    workspace: Workspace, state: State, pending: int, config: Config
+) -> dict[str, Any]:
     """Return the fields of `WorkspaceCounts`."""
     condition = workspace.condition
     return {
@@ -142,7 +144,7 @@ def _describe_counts(workspace: Workspace, state: State, pending: int) -> dict[s
         "chunks": condition.counts.chunks,
         "pending": pending,
         "unrecorded": condition.n_unrecorded,
-        "problems": condition.n_problems,
+        "problems": condition.count_problems(config.kinds),
         "index_bytes": condition.index_bytes,
         "index_wal_bytes": condition.index_wal_bytes,
         "records_wal_bytes": condition.records_wal_bytes,
@@ -205,9 +207,10 @@ def measure(daemon: Daemon, params: MetricsParams) -> MetricsResult:
 
 def _measure_workspace(daemon: Daemon, workspace: Workspace) -> WorkspaceMetrics:
     condition, counters = workspace.condition, daemon.workspaces.counters(workspace)
-    fresh = read_freshness(workspace, daemon.workspaces.config, now_s=daemon.clock.now_s())
+    config = daemon.workspaces.config
+    fresh = read_freshness(workspace, config, now_s=daemon.clock.now_s())
     return WorkspaceMetrics(
-        **_describe_counts(workspace, fresh.state, fresh.pending),
+        **_describe_counts(workspace, fresh.state, fresh.pending, config),
         is_watched=daemon.workspaces.watching.health(workspace).mode == "events",
         skipped_files=_count_skipped_files(condition),
         syncs=_describe_durations(counters.syncs),
