@@ -64,7 +64,7 @@ def test_a_prompt_brings_the_notes_that_it_concerns(place: Place) -> None:
     text = read_context(hook(place.home, "user-prompt", given))
     assert "30 s" in text
     assert "A tree" not in text
-    for prompt in ("zebra quagga", "/clear the cache", "", "?!"):
+    for prompt in ("zebra quagga", "/clear the cache", "", "?!", "and when?", "up after it?"):
         assert is_silent(hook(place.home, "user-prompt", {**given, "prompt": prompt}))
 
 

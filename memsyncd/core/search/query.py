@@ -589,6 +589,14 @@ def _is_stopword(term: Term, stopwords: frozenset[str]) -> bool:
     return is_one and stopwords.issuperset(map(fold_word, term.words))
 
 
+def has_only_stopwords(query: Query) -> bool:
+    """True if all words of a query are stopwords of one language: `and now?`, `und jetzt?`."""
+    return bool(query.positive) and any(
+        all(_is_stopword(term, STOPWORDS | stopwords) for term in query.positive)
+        for stopwords in LANGUAGES.values()
+    )
+
+
 def _choose_stopwords(terms: Collection[Term]) -> frozenset[str]:
     """The words without information in a question: the English stopwords, and the stopwords of the
     language of which the question has most. They count only if the question has two at least, and
