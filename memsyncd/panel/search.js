@@ -18,6 +18,8 @@ const FILTERS = ["kind", "tag", "path", "task", "priority", "lifecycle", "status
 const FACETS = [["kind", "Kind"], ["tag", "Tag"], ["path", "Folder"], ["after", "Date"]];
 const DATES = [["1d", "since yesterday"], ["7d", "last 7 days"], ["30d", "last 30 days"], ["365d", "last year"]];
 const ORDERS = [["relevance", "best match"], ["recency", "newest"], ["importance", "importance"], ["worth", "worth"], ["priority", "priority"], ["file", "note"]];
+/** The former name of the worth. */
+const FORMER_WORTH = "decay_score";
 const FILTER_WORD = /\b((?:is|kind|tag|path|task|status|after|before|tier):[^\s,;.]+)/;
 
 export class SearchView extends View {
@@ -223,7 +225,7 @@ export class SearchView extends View {
       !isAll && contradictions(hit, (path) => this.noteHref(path)),
       h("p", { class: "quiet small" }, isAll && `${hit.workspace} · `, h("code", {}, place), ` · ${(hit.created ?? hit.day).slice(0, 10)} `, copyButton("Copy place", place)),
       hit.explain && table("Parts of the score", ["Part of the score", "Value"],
-        Object.entries(hit.explain).map(([part, value]) => [part.replace(/_/g, " "), Number(value).toFixed(3)])));
+        Object.entries(hit.explain).filter(([part]) => part !== FORMER_WORTH).map(([part, value]) => [part.replace("decay_", "worth: ").replace(/_/g, " "), Number(value).toFixed(3)])));
   }
 }
 

@@ -250,8 +250,6 @@ def render_freshness(freshness: dict[str, Any]) -> str:
     return "" if state == "ready" else f"the workspace is {state}; see `memsyncd status`"
 
 
-FORMER_WORTH = "decay_score"
-"""The former name of `worth`, which programs still get and no table shows."""
 # The parts of a score that are added, the factors, and the factors of the worth.
 _ADDED = {
     "stems": "stems",
@@ -284,9 +282,14 @@ def render_explanation(hit: Mapping[str, Any]) -> list[str]:
         f"score  {' + '.join(added) or '0'}{''.join(factors)}",
     ]
     if "worth" in parts:
-        of_worth = " × ".join(f"{name} {parts[f'decay_{name}']:.3g}" for name in _WORTH)
-        lines.append(f"worth  {parts['worth']:.3g} = {of_worth}")
+        lines.append(render_worth(parts))
     return lines
+
+
+def render_worth(parts: Mapping[str, Any]) -> str:
+    """Render `worth  0.69 = recency 0.97 × accesses 1.00 × importance 0.71`."""
+    factors = " × ".join(f"{name} {parts[f'decay_{name}']:.2f}" for name in _WORTH)
+    return f"worth  {parts['worth']:.2f} = {factors}"
 
 
 def render_score(score: float, *, has_bar: bool = False) -> str:

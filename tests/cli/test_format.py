@@ -87,7 +87,7 @@ def test_an_explanation_has_three_lines_and_leaves_out_parts_that_change_nothing
     assert render_explanation(hit) == [
         "words  redis, timeout; socket by related words",
         "score  stems 12.3 + words in a row 2 × day 1.1",
-        "worth  0.4 = recency 0.5 × accesses 1 × importance 0.8",
+        "worth  0.40 = recency 0.50 × accesses 1.00 × importance 0.80",
     ]
     assert render(hit).splitlines()[2:] == ["  " + line for line in render_explanation(hit)]
 

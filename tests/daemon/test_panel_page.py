@@ -300,8 +300,8 @@ def test_a_long_note_is_shown_in_windows_and_its_decay_listed(
     assert int(lines or "0") > 8000
     panel.show("decay")
     panel.page.locator("li.worth").first.wait_for()
-    panel.page.get_by_role("link", name="Low", exact=True).click()
-    panel.wait_text("No passage is in this group.")
+    panel.page.get_by_role("link", name="Cold", exact=True).click()
+    panel.wait_text("No passage is in this tier.")
     assert panel.errors == []
 
 

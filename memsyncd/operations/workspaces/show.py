@@ -9,13 +9,13 @@ import os
 from memsyncd.errors import BadRequest, MemsyncdError, PathRefused
 from memsyncd.terminal.console import can_ask, show_answer, show_until_indexed, wait_with_progress
 from memsyncd.terminal.format import (
-    FORMER_WORTH,
     render_count,
     render_duration,
     render_lines,
     render_meta,
     render_path,
     render_tags,
+    render_worth,
 )
 from memsyncd.terminal.parser import find_nearest
 from memsyncd.terminal.terminal import clean_line, clean_values
@@ -217,6 +217,9 @@ def _show_notes(answer: dict[str, Any], args: Args, console: Console) -> None:
             for section in note["sections"]:
                 lines = render_lines(section["start_line"], section["end_line"])
                 terminal.print(_render_section(section, paint).rstrip(), hang=len(lines) + 2)
+                if section["explain"]:
+                    worth = render_worth(section["explain"])
+                    terminal.print(paint("dim", f"{'':14}{worth}  {section['tier']}"))
     if not notes:
         terminal.report("no notes")
     if answer.get("cursor"):
@@ -240,12 +243,7 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
     marks = render_meta(section)
     indent = "  " * max(section["level"] - 1, 0)
     place = f"{paint('dim', f'{lines:>12}')}  {paint.render_id(section)}"
-    line = f"{place}{indent}{title}  {paint('cyan', marks)}"
-    if not section["explain"]:
-        return line
-    explained = {name: part for name, part in section["explain"].items() if name != FORMER_WORTH}
-    parts = "  ".join(f"{name} {part:g}" for name, part in explained.items())
-    return f"{line}  {section['tier']}  {paint('dim', parts)}"
+    return f"{place}{indent}{title}  {paint('cyan', marks)}"
 
 
 # --- sync and reindex ---------------------------------------------------------------------------
