@@ -183,7 +183,7 @@ export class NotesView extends View {
     for (const [name, inside] of folders) {
       const inner = `${prefix}${name}/`;
       const wasOpen = this.folders.get(inner);
-      const details = h("details", { "data-folder": inner, open: isOpen || (wasOpen ?? (folders.size + files.length < 6 || (this.place.values.path ?? "").startsWith(inner))) },
+      const details = h("details", { "data-folder": inner, open: isOpen || (wasOpen ?? (folders.size + files.length < 6 || (this.shownPath || this.place.values.path || "").startsWith(inner))) },
         h("summary", {}, name, h("span", { class: "quiet small" }, ` ${inside.length}`)));
       const show = () => {
         if (details.open && details.children.length === 1) details.append(this.makeFolder(inner, inside, isOpen));
@@ -216,6 +216,18 @@ export class NotesView extends View {
   makeFile(note) {
     return h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: [note.path, ...note.tags.map((/** @type {string} */ tag) => `#${tag}`)].join("  ") },
       note.title || nameNote(note.path), " ", badges({ kind: note.kind })));
+  }
+
+  /** Open the folders of a note in the tree. @param {string} path */
+  openFolders(path) {
+    for (let cut = path.indexOf("/"); cut >= 0; cut = path.indexOf("/", cut + 1)) {
+      const folder = [...this.tree.querySelectorAll("details")].find((one) => one.dataset.folder === path.slice(0, cut + 1));
+      if (!folder || folder.open) continue;
+      folder.open = true;
+      // The browser tells of it later, but the folder within is needed now.
+      folder.dispatchEvent(new Event("toggle"));
+    }
+    [...this.tree.querySelectorAll("a")].find((one) => one.dataset.path === path)?.scrollIntoView({ block: "nearest" });
   }
 
   /** @param {string} path */
@@ -260,6 +272,7 @@ export class NotesView extends View {
       this.makeProblems(path, problems.problems), this.makeSections(note, sections), this.makeLinks(path, linked));
     if (isSame) this.article.scrollTop = scroll;
     this.showLine(Number(line), isSame);
+    if (!isSame) this.openFolders(path);
     this.markCurrent(path);
     if (!isSame && document.activeElement === document.body) this.article.focus({ preventScroll: true });
   }

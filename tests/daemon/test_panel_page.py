@@ -311,8 +311,15 @@ def test_a_live_update_keeps_the_focus_and_what_was_opened(
     note = place.root / ".memories" / "a.md"
     note.write_text("# a\n\nA heron.\n")
     place.wait_found("heron", ".memories/a.md")
+    (place.root / "MEMORY.md").write_text("# Head\n\nText.\n")
     panel = open_panel(place)
+    panel.show("notes", path="MEMORY.md")
+    folder = panel.page.locator(".tree summary").first
+    folder.click()
+    assert not panel.page.locator(".tree details[open]").count()
     panel.show("notes", path=".memories/a.md")
+    # The tree follows.
+    assert panel.page.locator(".tree a[aria-current]").is_visible()
     panel.page.get_by_text("and its metadata").click()
     entry = panel.page.get_by_role("link", name="Its history")
     entry.focus()
