@@ -363,8 +363,15 @@ def test_a_note_that_is_gone_is_named_as_such(
 
 
 def test_the_doctor_is_asked_on_request(place: Place, open_panel: Callable[..., Panel]) -> None:
+    (place.root / "MEMORY.md").write_text("---\nkind: rumour\n---\n# Head\n\nAbout herons.\n")
+    place.wait_found("herons", "MEMORY.md")
     panel = open_panel(place)
+    panel.show("status")
+    # The count is the same everywhere.
+    panel.page.locator("memory-status").get_by_role("link", name="1 problem of").wait_for()
+    panel.page.locator("#tabs").get_by_label("1 problem", exact=True).wait_for()
     panel.show("problems")
+    panel.page.get_by_role("heading", name="1 problem", exact=True).wait_for()
     panel.page.get_by_role("button", name="Check now").click()
     panel.page.locator("memory-problems td .level.ok").first.wait_for()
     assert panel.errors == []
