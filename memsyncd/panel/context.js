@@ -61,9 +61,10 @@ export class ContextView extends View {
       void this.reload();
     }), found.text && copyButton("Copy the block", found.text), copyButton("Copy command", command));
     const block = this.isExact ? h("pre", { class: "block", tabindex: 0, "aria-label": "The block" }, found.text) : h("div", { class: "card prose", role: "region", tabindex: 0, "aria-label": "The block" }, rendered);
-    // The block orders parts by note and line; the number is the rank.
+    const labels = found.text.split("\n").filter((/** @type {string} */ line) => line.startsWith("### "));
+    const places = new Map(found.included.map((/** @type {any} */ part) => [part, findLabel(part, labels)]));
     const ranks = new Map(found.included.map((/** @type {any} */ part, /** @type {number} */ at) => [part, at + 1]));
-    const included = found.included.toSorted((/** @type {any} */ one, /** @type {any} */ other) => one.path.localeCompare(other.path) || one.start_line - other.start_line);
+    const included = found.included.toSorted((/** @type {any} */ one, /** @type {any} */ other) => places.get(one) - places.get(other) || one.start_line - other.start_line);
     const meaning = found.semantic === "off" ? "found by their words" : "found by words and meaning";
     fill(this.result, h("p", { class: "quiet", role: "status" }, `${count(found.included.length, "part")} given, ${found.n_left_out} left out · ${found.tokens.toLocaleString()} of ${Number(tokens).toLocaleString()} tokens`,
       q && ` · ${meaning}`, found.semantic_reason && ` (${found.semantic_reason})`, found.unranked > 0 && ` · ${count(found.unranked, "further match", "further matches")} rank below`),
@@ -81,6 +82,15 @@ export class ContextView extends View {
       h("p", { class: "quiet small" }, part.kind && h("span", { class: "badge kind" }, part.kind), describeReason(part),
         part.end_line > part.start_line ? ` · lines ${part.start_line}–${part.end_line}` : ` · line ${part.start_line}`), contradictions(part, (path) => this.noteHref(path))))));
   }
+}
+
+/** The number of the label of a part in the block; a part without a label of its own comes last. @param {any} part @param {string[]} labels */
+function findLabel(part, labels) {
+  const at = labels.findIndex((label) => {
+    const [, start, end] = / \S.*:(\d+)(?:-(\d+))?(?:, .*)?$/.exec(label) ?? [];
+    return start && label.includes(`${part.path}:${start}`) && part.start_line <= Number(end ?? start) && Number(start) <= part.end_line;
+  });
+  return at < 0 ? labels.length : at;
 }
 
 /** @param {any} part @returns {string} */

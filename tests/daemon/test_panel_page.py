@@ -139,6 +139,8 @@ def test_each_view_shows_what_there_is_and_is_accessible(
 ) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
+    (filled.root / "MEMORY.md").write_text("# Head\n\nAbout Redis.\n")
+    filled.wait_found('"About Redis"', "MEMORY.md")
     panel = open_panel(filled)
     panel.page.evaluate(axe.AXE_SCRIPT)
     added = filled.client.call("workspace.add", path=str(filled.home.make_folder()))
@@ -153,6 +155,10 @@ def test_each_view_shows_what_there_is_and_is_accessible(
         assert not broken, (view, broken)
         wide = panel.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, view
+    panel.show("context", q="redis")
+    # The list has the order of the block: `.memories` before `MEMORY.md`.
+    assert "MEMORY.md" in panel.page.locator("memory-context .prose h3").last.inner_text()
+    assert panel.page.locator(".parts").first.locator(".entry").last.inner_text() == "Head"
     panel.show("graph")
     # The worker that arranges it is allowed by the policy of content.
     panel.page.wait_for_selector("memory-graph canvas[data-settled]")
