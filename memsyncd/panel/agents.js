@@ -25,6 +25,8 @@ export class AgentsView extends View {
     this.shown = [];
     this.shownKey = "";
     this.hasMore = false;
+    /** The headings of written sections, which the log does not have. @type {Map<string, string[]>} */
+    this.headings = new Map();
   }
 
   connectedCallback() {
@@ -51,6 +53,7 @@ export class AgentsView extends View {
     const older = key === this.shownKey ? this.shown.filter((one) => one.id < last) : [];
     this.hasMore = older.length ? this.hasMore : log.has_more;
     [this.shown, this.shownKey] = [[...log.answers, ...older], key];
+    await this.readHeadings(log.answers, signal);
     this.showAnswers(chosen);
   }
 
@@ -58,6 +61,17 @@ export class AgentsView extends View {
   async askSession(chosen, params, signal) {
     const log = await this.ask("log.agents", { agent: chosen.client, session: chosen.session, ...params }, signal);
     return { ...log, answers: log.answers.filter((/** @type {any} */ one) => one.session === chosen.session && one.client === chosen.client) };
+  }
+
+  /** Read the headings of sections of which the log has only the anchor, once. @param {any[]} answers @param {AbortSignal} [signal] */
+  async readHeadings(answers, signal) {
+    const unnamed = answers.flatMap((one) => one.sections).filter((one) => !one.heading && !one.workspace && one.anchor !== one.path && !this.headings.has(one.anchor));
+    const paths = [...new Set(unnamed.map((one) => one.path))];
+    for (const { anchor } of unnamed) this.headings.set(anchor, []);
+    if (!paths.length) return;
+    // Only names depend on it.
+    const { notes } = await this.ask("list", { filters: { path: paths }, limit: paths.length }, signal).catch(() => ({ notes: [] }));
+    for (const section of notes.flatMap((/** @type {any} */ note) => note.sections)) this.headings.set(section.anchor, section.heading);
   }
 
   /** @param {any[]} sessions @param {any} chosen */
@@ -101,7 +115,8 @@ export class AgentsView extends View {
 
   /** @param {any} section */
   showSection(section) {
-    const name = section.heading ? nameSection({ path: section.path, heading: section.heading.split(" › ") }) : nameAnchor(section.anchor);
+    const heading = section.heading ? section.heading.split(" › ") : this.headings.get(section.anchor) ?? [];
+    const name = heading.length ? nameSection({ path: section.path, heading }) : nameAnchor(section.anchor);
     const lines = section.start_line === null ? "" : section.start_line === section.end_line ? `line ${section.start_line}` : `lines ${section.start_line}–${section.end_line}`;
     const facts = [section.act === "written" ? "written" : "", section.tokens === null ? "" : count(section.tokens, "token"), section.path, lines, section.workspace && `workspace ${section.workspace}`, REASONS[section.reason] ?? section.reason].filter(Boolean);
     // The note may be gone, and a section of another workspace has its notes there.
@@ -113,6 +128,7 @@ export class AgentsView extends View {
     try {
       const log = await this.askSession(chosen, { limit: PAGE, before: this.shown.at(-1).id });
       this.shown.push(...log.answers);
+      await this.readHeadings(log.answers);
       this.hasMore = log.has_more;
       this.showAnswers(chosen);
     } catch (error) {

@@ -676,7 +676,10 @@ def test_the_agents_view_shows_what_a_session_was_given_and_goes_on(
     assert len(prompt["sections"]) == shown.first.locator("details a.entry:visible").count() > 0
     with connect(filled.home.socket_path) as agent:
         agent.use("memory_search", query="redis", workspace=filled.id)
+        agent.use("memory_remember", content="MCP says: use it.", workspace=filled.id)
     panel.wait_text("mcp-")
+    # The heading, not the anchor that has lost its signs.
+    panel.page.locator("memory-agents").get_by_role("link", name="MCP says: use it").wait_for()
     page.get_by_role("link", name="codex, session s-1").click()
     panel.wait_text("Start of the session")
 
