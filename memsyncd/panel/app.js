@@ -236,12 +236,11 @@ function onKey(event) {
 
 function showKeys() {
   const rows = KEYS.map(([keys = "", what = ""]) => [h("kbd", {}, keys), what]);
-  const dialog = h("dialog", { "aria-labelledby": "keys-title" }, h("form", { method: "dialog" }, h("h2", { id: "keys-title" }, "Keys"),
-    table("Keys", ["Key", "What it does"], rows), h("p", { class: "tools" }, h("button", { type: "submit" }, "Close"))));
+  const dialog = h("dialog", { class: "keys", "aria-labelledby": "keys-title" }, h("form", { method: "dialog" }, h("h2", { id: "keys-title" }, "Keys"),
+    table("Keys", ["Key", "What it does"], rows), h("p", { class: "tools" }, h("button", { type: "submit", autofocus: true }, "Close"))));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
-  dialog.scrollTop = 0; // the focus has scrolled to the table
 }
 
 /** @param {Element | null | undefined} button @param {KeyboardEvent} event */

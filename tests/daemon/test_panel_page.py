@@ -408,6 +408,9 @@ def test_memories_are_written_by_keyboard_alone(
     page, keyboard = panel.page, panel.page.keyboard
     keyboard.press("?")
     page.get_by_role("dialog").get_by_text("remember").wait_for()
+    close = page.get_by_role("button", name="Close", exact=True).bounding_box()
+    assert close
+    assert close["y"] + close["height"] <= 720
     keyboard.press("Escape")
     keyboard.press("g")
     keyboard.press("i")
