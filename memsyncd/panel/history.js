@@ -44,13 +44,13 @@ export class HistoryView extends View {
 
   connectedCallback() {
     if (this.firstChild) return;
-    this.filter = h("form", { class: "tools" }, this.wanted, h("label", {}, "by", this.writer), h("span", { class: "days" }, h("label", {}, "from", this.days[0]), h("label", {}, "to", this.days[1])), h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
+    this.filter = h("form", { class: "tools filter" }, this.wanted, h("label", {}, "by", this.writer), h("span", { class: "days" }, h("label", {}, "from", this.days[0]), h("label", {}, "to", this.days[1])), h("button", { type: "submit", class: "hidden", tabindex: -1 }, "Show"));
     this.filter.addEventListener("submit", (event) => {
       event.preventDefault();
       this.filterBy();
     });
-    this.frame = h("div", { class: "past" }, h("section", {}, this.filter, this.timeline), this.change);
-    fill(this, this.frame);
+    this.frame = h("div", { class: "past" }, h("section", {}, this.timeline), this.change);
+    fill(this, this.filter, this.frame);
   }
 
   filterBy() {

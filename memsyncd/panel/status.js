@@ -41,8 +41,8 @@ export class StatusView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const [status, semantic] = await Promise.all([call("status", {}, signal), call("semantic.status", {}, signal)]);
-    const [metrics, logged] = this.developers.open ? await Promise.all([call("metrics", {}, signal), call("log.tail", {}, signal)]) : [null, null];
+    const [status, semantic, metrics] = await Promise.all([call("status", {}, signal), call("semantic.status", {}, signal), call("metrics", {}, signal)]);
+    const logged = this.developers.open ? await call("log.tail", {}, signal) : null;
     // If the text were replaced while it is selected, it could not be copied.
     if (this.hasSelection()) return;
     const meaning = new Map(semantic.workspaces.map((/** @type {any} */ workspace) => [workspace.name, workspace.semantic]));
@@ -52,10 +52,10 @@ export class StatusView extends View {
       : status.agents ? h("p", { class: "quiet" }, "The log of agents has no call. Connect the agents of this machine: ", command("memsyncd integrate"))
         : h("p", { class: "quiet" }, "No log of agents is kept, because agents.enabled is false in the configuration."));
     fill(this.daemon, h("h2", {}, "Daemon"), h("dl", { class: "facts" }, fact("Version", status.version), fact("Running since", when(Date.now() / 1000 - status.uptime_s)), fact("Memory", bytes(status.rss_bytes)),
-      fact("Clients", status.clients), fact("Requests", `${status.requests.toLocaleString()}, ${status.failed_requests.toLocaleString()} failed`),
+      fact("Clients", status.clients), fact("Requests", `${status.requests.toLocaleString()}${describeFailed(metrics)}`),
       fact("Search by meaning", semantic.enabled ? `on${semantic.process ? `, ${bytes(semantic.process.rss_bytes)} of memory` : ""}` : `off${semantic.workspaces[0]?.semantic.reason ? `: ${semantic.workspaces[0].semantic.reason}` : ""}`)),
     [status.socket_problem, status.lock_problem].map((problem) => problem && h("p", { class: "failure" }, problem)));
-    if (metrics && logged) this.showDetails(status, metrics, logged);
+    if (logged) this.showDetails(status, metrics, logged);
   }
 
   /** @param {any} workspace @param {any} semantic */
@@ -77,6 +77,15 @@ export class StatusView extends View {
       h("h3", {}, "Requests"), table("Requests", ["Method", "Answered", "p50 ms", "p95 ms", "p99 ms", "Failed"], requests),
       h("h3", {}, "Log"), h("pre", { class: "log", tabindex: 0, "aria-label": "The end of the log" }, logged.lines.join("\n") || "(nothing was logged yet)"));
   }
+}
+
+/** How many requests were answered by an error, with the most frequent codes; most tell a caller that it named something that is not there. @param {any} metrics @returns {string} */
+function describeFailed(metrics) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const request of metrics.requests) for (const [code, n] of Object.entries(request.failed_total)) counts.set(code, (counts.get(code) ?? 0) + Number(n));
+  const [all, often] = [[...counts.values()].reduce((sum, n) => sum + n, 0), [...counts].sort((one, other) => other[1] - one[1]).slice(0, 3)];
+  return all ? `, ${all.toLocaleString()} of them answered by an error (${often.map(([code, n]) => `${code.replace(/_/g, " ")} ${n}`).join(", ")}${counts.size > often.length ? ", …" : ""})` : "";
 }
 
 /** @param {string} name @param {any} value */

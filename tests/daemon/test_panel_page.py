@@ -362,6 +362,8 @@ def test_a_note_that_is_gone_is_named_as_such(
     panel = open_panel(place)
     panel.show("notes", path="gone.md")
     panel.wait_text("There is no such note")
+    panel.show("status")
+    panel.wait_text("answered by an error (note not found")
     while panel.page.go_back():
         assert "token" not in panel.page.url
     assert panel.page.locator("#messages p").count() == 0
@@ -396,6 +398,11 @@ def test_everything_is_reached_by_keyboard(filled: Place, open_panel: Callable[.
     keyboard.press("g")
     keyboard.press("h")
     panel.page.wait_for_selector("memory-history .diff")
+    [low, high] = [panel.page.locator(one).bounding_box() for one in (".past", ".filter")]
+    assert low
+    assert high
+    assert high["y"] + high["height"] <= low["y"]
+    assert high["height"] < 60
     assert panel.errors == []
 
 
