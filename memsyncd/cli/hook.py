@@ -294,6 +294,8 @@ def _find_answer(event: str, args: Args, console: Console) -> str:
     answer = render_answer(client, event, text, summary)
     if answer is None:
         raise NothingToAnswer(f"{client} takes no text from this hook")
+    if args.verbose:
+        console.terminal.report(f"memsyncd hook {event}: {summary}")
     return encode_json(answer)
 
 
@@ -459,7 +461,7 @@ _OPTIONS = (
     ),
     make_workspace_option("use this workspace"),
     Option("--timeout-ms MS", f"give up after this long (default {TIMEOUT_MS})"),
-    Option("-v --verbose", "say on stderr why nothing is printed"),
+    Option("-v --verbose", "say on stderr what is printed, or why nothing is"),
 )
 _TOKENS = Option("--max-tokens N", "at most N tokens of context")
 _SUMMARIES = {

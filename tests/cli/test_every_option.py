@@ -244,7 +244,7 @@ ELSEWHERE = {
     "signal watch --ack": "acknowledges each signal once it is printed",
     "signal watch --type": "prints the signals of this type alone",
     "hook --timeout-ms": "limits how long the command waits",
-    "hook --verbose": "says on stderr why nothing is printed",
+    "hook --verbose": "says on stderr what is printed, or why nothing is",
     **dict.fromkeys(
         (f"{name} --ids" for name in ("search", "similar", "triage", "task")),
         "prints short ids as well; tests/daemon/test_change_a_memory.py",

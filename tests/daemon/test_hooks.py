@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -61,7 +62,9 @@ def test_a_prompt_brings_the_notes_that_it_concerns(place: Place) -> None:
     (place.root / ".memories").mkdir(exist_ok=True)
     (place.root / ".memories" / "larch.md").write_text("# Larch\n\nA tree.\n")
     given = {"cwd": str(place.root), "prompt": "when does -the cache give kind:up?"}
-    text = read_context(hook(place.home, "user-prompt", given))
+    done = hook(place.home, "user-prompt", given, "--verbose")
+    assert re.fullmatch(r"memsyncd hook user-prompt: memory: 1 note, \d+ tokens\n", done.stderr)
+    text = read_context(done)
     assert "30 s" in text
     assert "A tree" not in text
     for prompt in ("zebra quagga", "/clear the cache", "", "?!", "and when?", "up after it?"):
