@@ -109,19 +109,21 @@ class HookSessions:
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], HookSession] = {}
         self._last: dict[tuple[str, str], str] = {}
-        self._by_host: dict[int, str] = {}
+        self._by_host: dict[tuple[int, str], str] = {}
 
-    def note_host(self, host: int, session_id: str) -> None:
+    def note_host(self, host: int, agent: str, session_id: str) -> None:
         """Note that a process, the client itself, has run a hook of this session."""
         if host and session_id:
-            self._by_host.pop(host, None)
-            self._by_host[host] = session_id
+            self._by_host.pop((host, agent), None)
+            self._by_host[host, agent] = session_id
             if len(self._by_host) > MAX_SESSIONS:
                 del self._by_host[next(iter(self._by_host))]
 
-    def find_by_host(self, host: int) -> str:
-        """Return the last session whose hook this process has run; empty if there is none."""
-        return self._by_host.get(host, "")
+    def find_by_host(self, host: int, agent: str) -> str:
+        """Return the last session whose hook this process has run for this client; empty if there
+        is none. One shell may run several clients.
+        """
+        return self._by_host.get((host, agent), "")
 
     def use(self, workspace: str, session_id: str) -> HookSession:
         """Return the memory of a session; without an id, a memory that nobody keeps."""

@@ -396,8 +396,8 @@ class McpConnection:
         else:
             self._own.note_session(status.id, session_id)
             text = await hooks.answer_prompt()
-        self._hook_sessions.note_host(arguments.host, session_id)
         source = self._find_source(arguments.client, session_id)
+        self._hook_sessions.note_host(arguments.host, source.client, session_id)
         answer = make_answer(
             source,
             arguments.event,
@@ -418,7 +418,7 @@ class McpConnection:
         own = self._own.names
         client = client or name_agent(self._session.client) or self._session.name
         session = session_id or (self._own.hook_session or ("", ""))[1]
-        session = session or self._hook_sessions.find_by_host(self._host)
+        session = session or self._hook_sessions.find_by_host(self._host, client)
         return AnswerSource(
             client=client,
             agent=own.get("agent") or client,

@@ -224,3 +224,11 @@ def test_sessions_are_told_apart_by_what_the_client_says(place: Place) -> None:
     assert unnamed["session"].startswith("mcp-")
     assert unnamed["agent"] == "opencode"
     assert others == []
+    # One process, such as a shell, has started a client's hook and another client.
+    run_hook(place, "session-start")
+    with pump(place.home, place.root) as agent:
+        name(agent, "my-agent")
+        agent.use("memory_search", query="bread")
+    latest, *_ = place.client.call("log.agents", workspace=place.id)["sessions"]
+    assert latest["client"] == "my-agent"
+    assert latest["session"].startswith("mcp-")
