@@ -770,6 +770,8 @@ class Added(WrittenSection):
     action: Literal["added", "appended", "changed", "reported", "unchanged"]
     # Sections that said nearly the same before, the most similar first.
     similar: list[SimilarSection]
+    # True if the kind of the request is not configured; it is written all the same.
+    is_kind_unknown: bool
     # A configured kind that is similar to the kind of the request, if that is not configured.
     similar_kind: str | None
 

@@ -581,6 +581,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'end_line': 'The last line, inclusive.',
         'digest': 'The digest of the note after the write.',
         'similar': 'Sections that said nearly the same before, the most similar first.',
+        'is_kind_unknown': 'True if the kind of the request is not configured; it is written all the same.',
         'similar_kind': 'A configured kind that is similar to the kind of the request, if that is not configured.',
     },
     'WriteParams': {

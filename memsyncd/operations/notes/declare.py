@@ -213,6 +213,8 @@ class Added(WrittenSection, frozen=True, kw_only=True):
     action: WriteAction = "added"
     similar: list[SimilarSection] = msgspec.field(default_factory=list)
     """Sections that said nearly the same before, the most similar first."""
+    is_kind_unknown: bool = False
+    """True if the kind of the request is not configured; it is written all the same."""
     similar_kind: str | None = None
     """A configured kind that is similar to the kind of the request, if that is not configured."""
 
@@ -756,7 +758,7 @@ OPERATIONS = (
             lists="notes",
             has_ids=True,
             group="Find",
-            summary="list workspaces, or notes with --notes",
+            summary="list workspaces; notes with --notes, a filter, --sort or -n",
             # Each is one of the filters, which take several.
             omit=("path", "kind", "tag", "sections"),
             help={"sort": "by worth, importance, priority, recency or file"},

@@ -621,7 +621,10 @@ async def add_section(call: Call, params: NoteAddParams) -> Added:
     similar = await call.find_near(find, params.on_similar)
     section = choose_near(workspace, config, similar, params.on_similar)
     describe = partial(
-        Added, similar=similar, similar_kind=find_similar_kind(config.kinds, params.kind)
+        Added,
+        similar=similar,
+        is_kind_unknown=(params.kind or "").lower() not in {"", *config.kinds},
+        similar_kind=find_similar_kind(config.kinds, params.kind),
     )
     if section is not None and params.on_similar == "report":
         nothing: EditOutcome[None] = EditOutcome(answer=None)

@@ -113,9 +113,9 @@ def show_added(answer: dict[str, Any], args: Args, console: Console) -> None:
 def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) -> None:
     # A daemon that was started before an update does not send this field.
     similar = answer.get("similar_kind")
-    if similar:
-        text = f"the kind {kind} is not configured; did you mean {similar}?"
-        console.terminal.warn(clean_line(text))
+    if similar or answer.get("is_kind_unknown"):
+        advice = f"did you mean {similar}?" if similar else "it can be added as [kinds.NAME]"
+        console.terminal.warn(clean_line(f"the kind {kind} is not configured; {advice}"))
     if similar and answer["action"] == "added" and answer["change_set"]:
         undo = f"memsyncd undo --change-set {answer['change_set']}"
         console.terminal.report(f"to write it so instead: {undo}, then --kind {similar}")

@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "clear": ("Write", "remove every note of memory, after a question", "notes"),
     "check": ("Write", "check notes: metadata, and what is odd about their text", "notes"),
     "get": ("Find", "print a section, a note or some of its lines", "notes"),
-    "list": ("Find", "list workspaces, or notes with --notes", "notes"),
+    "list": ("Find", "list workspaces; notes with --notes, a filter, --sort or -n", "notes"),
     "set": ("Write", "change status, metadata, relations or title of a memory; '' removes one", "memories"),
     "done": ("Write", "finish a memory: its status becomes done", "memories"),
     "relate": ("Write", "relate a memory to another, such as `resolves`", "memories"),
