@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from unicodedata import normalize
@@ -11,6 +12,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.guard.injection import PURGE
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import Problem
 from memsyncd.core.search.filters import EVERYTHING
@@ -148,6 +150,9 @@ def find_problems(
         with workspace.acquire(READ_LIMIT_S) as reader:
             problems += [*read_problems(reader), *_find_unknown_kinds(reader, kinds)]
     problems.sort(key=lambda problem: (problem.path, problem.line, problem.code))
+    # The reader may be in the folder of another workspace.
+    purge = f"{PURGE} -w {shlex.quote(workspace.entry.name)}"
+    problems = [replace(each, hint=each.hint.replace(PURGE, purge)) for each in problems]
     return [ProblemInfo(workspace=workspace.id, **asdict(each)) for each in (*faults, *problems)]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -248,10 +248,8 @@ SECRET, PROMPT_INJECTION = "secret", "prompt_injection"
 # others: nobody corrects a dump of thousands one by one.
 REPORTED_SECRETS_LIMIT = 20
 
-_REMEDY = (
-    "if it is real, revoke it and remove it, then purge it from the history: memsyncd "
-    "history purge --containing -"
-)
+PURGE: Final = "memsyncd history purge --containing -"
+_REMEDY = f"if it is real, revoke it and remove it, then purge it from the history: {PURGE}"
 _EXAMPLE = "it is marked as an example and is not masked; if it is real, revoke it and remove it"
 _REVIEW = "check whether it is intended before an agent reads it"
 
