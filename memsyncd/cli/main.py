@@ -93,6 +93,7 @@ def leave(code: int) -> None:
 
 
 def _run(words: Sequence[str], console: Console) -> int:
+    console.words = words
     name, rest = (words[0], words[1:]) if words else ("help", [])
     if name in ("-h", "--help", "help"):
         return _help(rest, console)

@@ -66,13 +66,15 @@ class Console:
     empty if the folder was deleted. With `draws_progress`, calls of workspaces may take long.
     """
 
-    __slots__ = ("_client", "_roots", "cwd", "draws_progress", "env", "terminal")
+    __slots__ = ("_client", "_roots", "cwd", "draws_progress", "env", "terminal", "words")
 
     def __init__(self, terminal: Terminal, env: Mapping[str, str]) -> None:
         self.terminal = terminal
         self.env = env
         self.cwd = _find_cwd()
         self.draws_progress = False
+        self.words: Sequence[str] = ()
+        """The words of the command line after the program's name."""
         self._client: Client | None = None
         self._roots: dict[str, str] | None = None
 
@@ -99,7 +101,12 @@ class Console:
 
     def report_plan(self, plan: str) -> None:
         """Report on stderr how a plan that was printed is carried out."""
-        self.terminal.report(f"nothing was changed; do it with --apply --plan {plan}")
+        import shlex
+
+        words = [word for word in self.words if word != "--dry-run"]
+        at = words.index("--") if "--" in words else len(words)
+        words[at:at] = ["--apply", "--plan", plan]
+        self.terminal.report(f"nothing was changed; do it with: memsyncd {shlex.join(words)}")
 
     def confirm(self, question: str) -> bool:
         """Ask on stderr for a yes. Call it only if `can_ask`."""

@@ -242,7 +242,9 @@ def test_the_commands_print_what_the_methods_answer(place: Place) -> None:
     assert re.match(rf"0\.7\d  {re.escape(AUTH)}  Auth service  Status\n", run("list", AUTH))
     assert "says that already" in run("patch", "auth-service", "--summary", "Who you are.")
     assert run("patch", "auth-service", "--relate", "part_of=platform") == f"{AUTH}\n"
-    assert "do it with --apply --plan" in run("archive", "auth-service")
+    assert "do it with: memsyncd topic archive auth-service --apply --plan" in run(
+        "archive", "auth-service"
+    )
     assert "1 archived" in run("archive", "auth-service", "--apply")
     assert run("get", "auth-service").split("\n")[0].endswith("archived")
     assert "1 restored" in run("restore", "auth-service", "--apply")
