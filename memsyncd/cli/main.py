@@ -149,11 +149,23 @@ def _help(words: Sequence[str], console: Console) -> int:
     return 0
 
 
+_OTHER_WORDS = {
+    **dict.fromkeys(("delete", "rm"), "forget"),
+    **dict.fromkeys(("edit", "update", "change"), "replace"),
+    **dict.fromkeys(("find", "grep", "query"), "search"),
+    **dict.fromkeys(("new", "save", "note", "write"), "remember"),
+    **dict.fromkeys(("cat", "open", "view"), "get"),
+}
+"""Words of other programs for the commands that people mean with them."""
+
+
 def _unknown_command(name: str) -> BadRequest:
-    nearest = find_nearest(name, ENTRIES)
-    kind = "option" if name.startswith("-") else "command"
+    if name.startswith("-"):
+        hint = "write options after the command, such as `memsyncd search WORDS -w NAME`"
+        return BadRequest(f"no such option: {name}", hint=hint)
+    nearest = _OTHER_WORDS.get(name) or find_nearest(name, ENTRIES)
     hint = f"did you mean `memsyncd {nearest}`?" if nearest else "see `memsyncd --help`"
-    return BadRequest(f"no such {kind}: {name}", hint=hint)
+    return BadRequest(f"no such command: {name}", hint=hint)
 
 
 def _report_error(terminal: Terminal, lines: Sequence[str], hint: str) -> None:

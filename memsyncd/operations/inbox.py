@@ -28,7 +28,7 @@ from memsyncd.store.records import StoredSignal
 SIGNAL_BYTES = 300
 # Signals take at most this share of a block.
 SIGNAL_SHARE = 0.25
-READER_HINT = "name an agent, a session or a task"
+READER_HINT = "name an agent, a session or a task, such as --agent builder"
 
 
 def name_reader(params: SignalReader) -> str:

@@ -70,6 +70,8 @@ def test_the_version_is_printed(env: dict[str, str]) -> None:
     ("words", "message", "hint"),
     [
         (["serach", "x"], "no such command: serach", "did you mean `memsyncd search`?"),
+        (["delete", "x"], "no such command: delete", "did you mean `memsyncd forget`?"),
+        (["-w", "demo", "search", "x"], "no such option: -w", "write options after the command"),
         (["help", "serach"], "no such command: serach", "did you mean `memsyncd search`?"),
         (["session"], "session: COMMAND is missing", "choose from start, list, "),
         (["search"], "search: QUERY is missing", "see `memsyncd search --help`"),

@@ -351,7 +351,7 @@ def _list_states(operations: Iterable[FileChange]) -> list[PathState]:
 def _conflict(revision: Revision, digest: str | None) -> Conflict:
     return Conflict(
         f"{revision.path} has changed since revision {revision.id}",
-        hint="undo the later changes first, or see: memsyncd diff",
+        hint=(f"undo the later changes first, by their numbers: memsyncd history {revision.path}"),
         wanted=revision.new_digest,
         digest=digest,
     )

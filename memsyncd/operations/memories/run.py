@@ -189,7 +189,9 @@ def _find_own_faults(params: SetParams) -> list[BadRequest]:
         if name not in (*SelectParams.__struct_fields__, "if_digest")
     )
     if not is_asking:
-        faults.append(BadRequest("nothing to change is named", hint="such as a status"))
+        faults.append(
+            BadRequest("nothing to change is named", hint="such as a status: --status open")
+        )
     return faults
 
 

@@ -81,7 +81,7 @@ def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     if params.everyone:
         addresses += (EVERYONE,)
     if not addresses:
-        raise BadRequest("the signal has no addressee", hint=READER_HINT)
+        raise BadRequest("the signal has no addressee", hint=f"{READER_HINT}, or --everyone")
     return addresses
 
 

@@ -57,9 +57,8 @@ def watch_signals(args: Args, console: Console) -> int:
     """Print signals as they arrive, until Ctrl-C; with `--ack` acknowledge each after it."""
     reader = {name: args.params.get(name) for name in ("agent", "session", "task")}
     if not any(reader.values()):
-        raise BadRequest(
-            "the reader of the signals is not named", hint="name an agent, a session or a task"
-        )
+        hint = "name an agent, a session or a task, such as --agent builder"
+        raise BadRequest("the reader of the signals is not named", hint=hint)
     workspace = console.name_workspace(args.workspace) if args.workspace else console.cwd or None
     console.call("subscribe", workspace=workspace, signals=reader)
     console.terminal.note("waiting for signals; Ctrl-C ends")
@@ -114,7 +113,7 @@ _ACKED: Final = {
     "acked": "acknowledged",
     "already": "acknowledged before",
     "claimed": "taken by another reader",
-    "unknown": "unknown",
+    "unknown": "no such signal for this reader",
 }
 
 
