@@ -2033,6 +2033,8 @@ class SharePlan(TypedDict):
     state: ShareInfo
     # True if the folder was, or is, no repository before.
     is_new: bool
+    # The remote in whose place the new one comes; empty if it had none, or the same.
+    former: str
     # Notes, and the file of signals, that the remote would get, at most 200; without a remote,
     # notes to commit.
     paths: list[str]

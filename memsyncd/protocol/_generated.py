@@ -2002,6 +2002,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'SharePlan': {
         'plan': 'Carry out only this plan, by the digest that a call without `apply` returned.',
         'is_new': 'True if the folder was, or is, no repository before.',
+        'former': 'The remote in whose place the new one comes; empty if it had none, or the same.',
         'paths': 'Notes, and the file of signals, that the remote would get, at most 200; without a remote, notes to commit.',
         'advice': 'Something else to do, empty for nothing.',
     },

@@ -198,6 +198,16 @@ def test_what_one_machine_learns_is_known_on_the_other(
     plan = desk.call("share.init", remote=f"{bare}-2")
     assert plan["paths"] == [".signals.jsonl", *desk.read()]
     assert plan["state"]["ahead"] > 1
+    # It comes in the place of the former one, which is named, only if it answers.
+    assert plan["former"] == str(bare)
+    refused = desk.home.run("share", "init", f"{bare}-2", "--yes", cwd=desk.root)
+    assert refused.returncode
+    assert f"the remote is {bare}" in refused.stderr
+    assert desk.state()["remote"] == str(bare)
+    git(bare.parent, "init", "-q", "--bare", "--initial-branch=main", f"{bare}-2")
+    done = desk.home.run("share", "init", f"{bare}-2", "--yes", cwd=desk.root)
+    assert f"the remote was {bare}" in done.stderr
+    assert (desk.state()["remote"], desk.state()["ahead"]) == (f"{bare}-2", 0)
 
 
 def test_a_conflict_is_told_until_it_is_settled(make_machine: Callable[..., Machine]) -> None:

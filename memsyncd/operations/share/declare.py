@@ -119,6 +119,8 @@ class SharePlan(Result, frozen=True, kw_only=True):
     state: ShareInfo
     is_new: bool
     """True if the folder was, or is, no repository before."""
+    former: str
+    """The remote in whose place the new one comes; empty if it had none, or the same."""
     paths: list[str]
     """Notes, and the file of signals, that the remote would get, at most 200; without a remote,
     notes to commit."""

@@ -316,6 +316,16 @@ class Repository:
                 if ref:
                     self.run("update-ref", "--no-deref", "-d", ref)
 
+    def check_remote(self, remote: str, before: str) -> None:
+        """Raise ShareFailed if a remote does not answer that would come in the place of another."""
+        status, _, err = self._ask_remote("ls-remote", "--", remote, "HEAD")
+        if status:
+            name = hide_user(remote)
+            message = f"{name} does not answer: {_shorten(err.encode())}; the remote is {before}"
+            way = shlex.join(["git", "-C", self.folder, "ls-remote", name])
+            hint = f"nothing was changed; see whether this works: {way}"
+            raise ShareFailed(message, hint=hint, kind="unreachable")
+
     def find_remote(self) -> str:
         """Return the address of the remote, empty for none."""
         return self.ask("config", f"remote.{REMOTE}.url")

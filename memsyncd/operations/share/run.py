@@ -115,6 +115,8 @@ class _Findings(msgspec.Struct, kw_only=True):
     """The sizes of the notes that the remote does not have as they are now, in bytes, by path."""
     ahead: int = 0
     """Commits that the remote does not have."""
+    former: str = ""
+    """The other remote that the repository has now."""
     careless: str = ""
     """The repository around the folder that does not ignore it."""
 
@@ -167,6 +169,7 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
         plan=plan,
         state=state,
         is_new=found.is_new,
+        former=found.former,
         paths=sorted(found.pushed)[:MOST_LISTED],
         n_paths=len(found.pushed),
         bytes=sum(found.pushed.values()),
@@ -215,13 +218,14 @@ def _examine(
 ) -> _Findings:
     """Look at the folder, and at what a remote would get, on a thread."""
     from memsyncd.operations.share.exchange import ShareState, take_snapshot
+    from memsyncd.operations.share.git import hide_user
 
     is_folder = os.path.isdir(repository.folder)
     is_new = not (is_folder and repository.is_own())
     tracking = _find_tracking(repository)
     if tracking:
         return _Findings(tracking=tracking, is_new=is_new, branch="", snapshot=None)
-    branch, commit, theirs, tree = "", "", "", {}
+    branch, commit, theirs, before, tree = "", "", "", "", {}
     if not is_new:
         head = repository.read_head()
         branch, commit = head.branch, head.commit
@@ -243,6 +247,7 @@ def _examine(
         snapshot=snapshot,
         pushed=_measure(repository, tree, theirs, snapshot.files),
         ahead=repository.count_ahead(commit, theirs),
+        former=hide_user(before) if remote not in ("", before) else "",
         careless=repository.find_careless(),
     )
 
@@ -262,9 +267,15 @@ def _measure(
 
 
 def _create(repository: Repository, found: _Findings, remote: str) -> str:
-    """Make the repository, or use the one that is there. Return its branch."""
+    """Make the repository, or use the one that is there. Return its branch.
+
+    Raises ShareFailed if another remote would come in the place of the one that it has, and does
+    not answer: nothing changes then.
+    """
     from memsyncd.operations.share.background import make_driver_command
 
+    if found.former:
+        repository.check_remote(remote, found.former)
     if found.is_new:
         repository.create(DEFAULT_BRANCH)
     if remote:

@@ -98,9 +98,9 @@ def _show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
         terminal.report(state["hint"])
         return
     word = "becomes" if plan["is_new"] else "is"
-    terminal.print(
-        f"{state['folder']} {word} a git repository; remote: {state['remote'] or 'none'}"
-    )
+    instead = f", in place of {plan['former']}" if plan["former"] else ""
+    remote = state["remote"] or "none"
+    terminal.print(f"{state['folder']} {word} a git repository; remote: {remote}{instead}")
     earlier = f", with {render_count(state['ahead'], 'earlier commit')}" if state["ahead"] else ""
     size = render_size(plan["bytes"])
     terminal.print(f"to push: {render_count(plan['n_paths'], 'file')}, {size}{earlier}")
@@ -115,6 +115,9 @@ def _show_plan(answer: dict[str, Any], _args: Args, console: Console) -> None:
 
 def _show_set_up(answer: dict[str, Any], _args: Args, console: Console) -> None:
     _print_state(clean_values(answer["state"]), console)
+    if answer["former"]:
+        former = clean_line(answer["former"])
+        console.terminal.report(f"the remote was {former}, which keeps what it has")
     if answer["advice"]:
         console.terminal.warn(clean_line(answer["advice"]))
 
