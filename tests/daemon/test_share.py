@@ -208,6 +208,8 @@ def test_what_one_machine_learns_is_known_on_the_other(
     done = desk.home.run("share", "init", f"{bare}-2", "--yes", cwd=desk.root)
     assert f"the remote was {bare}" in done.stderr
     assert (desk.state()["remote"], desk.state()["ahead"]) == (f"{bare}-2", 0)
+    subjects = git(Path(f"{bare}-2"), "log", "--format=%s", "main").split("\n")
+    assert "desk begins to share this memory" in subjects
 
 
 def test_a_conflict_is_told_until_it_is_settled(make_machine: Callable[..., Machine]) -> None:

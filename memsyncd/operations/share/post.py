@@ -71,9 +71,9 @@ def commit_signals(
     new = [line for line in own if line.id in after.signals and line.id not in lines.signals]
     data = render_file(after)
     writers = {clean_name(line.writer) for line in new}
-    words = f"send {len(new)} signal{'s' * (len(new) != 1)}" if new else "note this machine"
+    words = _describe(len(new), who.machine, is_known=who.machine in lines.machines)
     writer = writers.pop() if len(writers) == 1 else who.identity.name
-    message = f"{words} to other machines\n\n{MACHINE_KEY}: {who.machine}\n"
+    message = f"{words}\n\n{MACHINE_KEY}: {who.machine}\n"
     plan = NewCommit(
         author=Author(writer, who.identity.email),
         message=repository.check_message(message),
@@ -96,6 +96,15 @@ def list_ahead(
     names = {split_address(address)[1] for each in waiting for address in each.addresses}
     names |= {machine for _ in waiting}
     return sorted(name for name in names if lines.machines.get(name, 0.0) > now_s + AHEAD_S)
+
+
+def _describe(n_new: int, machine: str, *, is_known: bool) -> str:
+    """Return the first line of the message of a commit of the file."""
+    if n_new:
+        return f"send {n_new} signal{'s' * (n_new != 1)} to other machines"
+    if is_known:
+        return "remove signals that have ended"
+    return f"{machine} begins to share this memory"
 
 
 def _make_line(sent: SentSignal, machine: str) -> SignalLine:
