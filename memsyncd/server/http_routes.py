@@ -13,6 +13,8 @@ from msgspec import UnsetType
 from memsyncd import __version__
 from memsyncd.errors import BadRequest, NotFound, TooLarge
 from memsyncd.operations.changes.declare import Changed, Subscribed, UnsubscribeParams
+from memsyncd.operations.context.declare import ContextResult
+from memsyncd.operations.context.text import render_context
 from memsyncd.operations.fields import WorkspaceParams
 from memsyncd.operations.signals.declare import SignalNotice
 from memsyncd.operations.status.declare import MetricsResult, Status
@@ -32,9 +34,7 @@ from memsyncd.protocol.jsonrpc import (
     encode_batch,
     make_error_body,
 )
-from memsyncd.protocol.mcp_tools import render_result
 from memsyncd.server.http import HttpConnection, HttpRequest
-from memsyncd.server.mcp import choose_find_warning
 from memsyncd.server.requests import ServerContext
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import ResumeParams
@@ -95,7 +95,7 @@ class HttpRoutes:
     def _carry_out_call(self, connection: HttpConnection, request: HttpRequest) -> None:
         def answer(answers: list[bytes]) -> None:
             try:
-                response = make_response(answers[0], request.route, self._context)
+                response = make_response(answers[0], request.route)
             except Exception as error:  # noqa: BLE001 - one answer fails one request
                 self._context.on_error(error, request.route.method)
                 response = http.make_error_response(describe_error(error))
@@ -158,7 +158,7 @@ def _refuse_stream(message: RpcRequest | Fault) -> RpcRequest | Fault:
     return Fault(describe_error(error), message.id, message.method)
 
 
-def make_response(answer: bytes, route: HttpRoute, context: ServerContext) -> Response:
+def make_response(answer: bytes, route: HttpRoute) -> Response:
     """Return the response for the answer to a call."""
     parts = http.split_answer(answer)
     if not isinstance(parts.error, UnsetType):
@@ -171,7 +171,9 @@ def make_response(answer: bytes, route: HttpRoute, context: ServerContext) -> Re
     if isinstance(result, MetricsResult):
         text = render_metrics(result)
     else:
-        text = render_result(operation, result, choose_find_warning(context))
+        assert isinstance(result, ContextResult)
+        # The program that asks has a budget for the block, and tells its model what memories are.
+        text = render_context(result, is_truth_told=True)
     # A file name can hold bytes that are not UTF-8.
     return Response(200, text.encode("utf-8", "replace"), route.content_type)
 

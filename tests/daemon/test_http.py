@@ -167,6 +167,8 @@ def test_text_that_instructs_its_reader_is_marked_and_secrets_are_masked(
     assert token not in text
     _, answer = browser.ask("GET", f"/v1/context?{query}")
     assert token not in json.dumps(answer)
+    # The text that a program has a budget for, and not a sentence more.
+    assert text.rstrip("\n") == answer["text"].rstrip("\n")
     status, problem = browser.ask("GET", f"/v1/context?{query}", Accept="text/plain")
     assert (status, "/v1/context.txt" in problem["hint"]) == (406, True)
 
