@@ -249,9 +249,14 @@ def test_hooks_of_the_user_are_asked_and_their_refusal_is_named(
         desk.remember("The first.", kind="decision")
         hook = write_hook(folder, name, f"echo not today >&2\n{script}\nexit 1")
         desk.remember(f"Later, after {name}.", kind="decision")
+        laptop.save(f"{name}.md", "# News\n\nof the laptop\n")
+        if folder != bare:
+            laptop.now()
         check_named(desk, "not today", "")
         if folder != bare:
             assert name in desk.state()["problem"]
+            # The news of others come all the same.
+            assert f"{name}.md" in desk.read()
         assert f"after {name}" not in laptop.text()
         hook.unlink()
         check_healed(desk)

@@ -122,6 +122,8 @@ class Exchange(msgspec.Struct, kw_only=True):
     n_signals: int = 0
     """Signals of other machines that this machine received."""
     is_pushed: bool = False
+    is_fetched: bool = False
+    """True if the news of the remote are here although the commit was refused."""
 
 
 class MemorySharing:
@@ -361,7 +363,7 @@ class MemorySharing:
                     raise
                 await self._deliver(workspace, share, done)
             except MemsyncdError as failure:
-                self._note_failure(share, failure)
+                self._note_failure(share, failure, is_fetched=done.is_fetched)
                 self.save(workspace, share)
                 raise
             share.n_busy = 0
@@ -372,7 +374,7 @@ class MemorySharing:
             self.save(workspace, share)
             return done
 
-    def _note_failure(self, share: Share, failure: MemsyncdError) -> None:
+    def _note_failure(self, share: Share, failure: MemsyncdError, *, is_fetched: bool) -> None:
         state = share.state
         state.kind = str(failure.data.get("kind", "busy"))
         state.problem, state.hint = failure.message, failure.hint
@@ -385,7 +387,7 @@ class MemorySharing:
             share.times.changed_s = share.times.latest_s = now_s + wait_s
             return
         share.times.asked_s = now_s
-        share.times.n_failures += 1
+        share.times.n_failures = 0 if is_fetched else share.times.n_failures + 1
         if state.failed_since is None and state.kind in ("unreachable", "refused"):
             state.failed_since = self._clock.wall_s()
 
@@ -404,8 +406,17 @@ class MemorySharing:
             await self.call(workspace, repository.check_version)
             share.is_checked = True
         who = await self._identify(workspace, repository)
-        head = await self._commit(workspace, share, repository, done, who)
         has_remote = bool(await self.call(workspace, repository.find_remote))
+        try:
+            head = await self._commit(workspace, share, repository, done, who)
+        except ShareFailed as failure:
+            if failure.data.get("kind") == "refused" and has_remote and is_asking:
+                # A hook of the user refuses the commit. News come, except of the same notes.
+                with contextlib.suppress(ShareFailed):
+                    head = await self.call(workspace, repository.read_head)
+                    await self._receive(workspace, share, repository, head, done, who)
+                    done.is_fetched = True
+            raise
         if not has_remote and head.commit:
             await self._post(workspace, share, repository, head, done, who)
         if has_remote and is_asking:
