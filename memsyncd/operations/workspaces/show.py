@@ -37,13 +37,16 @@ def name_folder(args: Args, _console: Console) -> dict[str, Any]:
     return {"path": find_folder(args.path)}
 
 
+_FOLDER_HINT = "name a folder that exists, or begin a new one: memsyncd init FOLDER"
+
+
 def find_folder(path: str) -> str:
     """Return the folder's absolute path. Raises BadRequest if it is not a folder, PathRefused if it
     is too wide for a workspace.
     """
     full = os.path.abspath(os.path.expanduser(path))
     if not os.path.isdir(full):
-        raise BadRequest(f"{path} is not a folder", hint="name a folder that exists")
+        raise BadRequest(f"{path} is not a folder", hint=_FOLDER_HINT)
     if os.path.realpath(full) in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise PathRefused(f"{full} is too wide to be a workspace", hint="name a folder within it")
     return full
