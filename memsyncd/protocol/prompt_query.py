@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from memsyncd.core.search.query import has_only_stopwords, parse_query
-
 QUERY_CHARACTERS = 1024
 """The longest query. The daemon shortens longer queries, and says so in its answer."""
 
@@ -14,6 +12,9 @@ def make_query(prompt: str) -> str:
     The query is empty for a prompt without words, or of stopwords alone: `and now?` would find
     every note with *and*.
     """
+    # Clients import this module without the libraries that a query needs.
+    from memsyncd.core.search.query import has_only_stopwords, parse_query
+
     # In a prompt, a quote or a minus is no condition, and `is:archived` is no filter.
     words = prompt.replace('"', " ").replace(":", " ").split()
     bare = (word.lstrip("-").rstrip("*") for word in words)
