@@ -96,7 +96,8 @@ def list_problems(place: Place) -> list[tuple[str, int, str]]:
 
 
 def search(place: Place, query: str) -> list[tuple[str, int, int]]:
-    hits = place.client.call("search", query=query, workspace=place.id, wait="disk")["hits"]
+    asked = {"query": query, "workspace": place.id, "wait": "disk", "timeout_ms": 40_000}
+    hits = place.client.call("search", **asked)["hits"]
     return [(hit["path"], hit["start_line"], hit["end_line"]) for hit in hits]
 
 
