@@ -95,7 +95,7 @@ def test_kept_counts_are_the_counts_of_all_sections(
                     "SELECT s.kind, count(*), min(f.path) FROM sections s"
                     " JOIN files f ON f.id = s.file WHERE s.kind IS NOT NULL GROUP BY 1 ORDER BY 1"
                 )
-                assert find_places_of_kinds(reader, most=100) == places
+                assert find_places_of_kinds(reader) == places
                 for is_all in (False, True):
                     check_topics(reader, is_all=is_all)
         finally:
