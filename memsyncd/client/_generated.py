@@ -142,7 +142,9 @@ class GeneratedMethods(Closing):
         `relations`: A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link
         at the end of the text.
         `note`: The note to which the section is appended, from the workspace's root or beneath
-        `.memories/`, for `note.add` also absolute; by default the note of its kind.
+        `.memories/`, for `note.add` also absolute; by default the note of its kind. A name alone
+        that no note beneath `.memories/` has is the name or title of another note, or of a new
+        note.
         `on_similar`: If a section says nearly the same: `add` writes a new section and names the
         similar one, `append` appends the text to it, as `field.append` does, `report` writes
         nothing.

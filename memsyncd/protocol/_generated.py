@@ -496,7 +496,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'expires': 'A day or a time; from then on searches leave the section out.',
         'metadata': 'Metadata of your own, by key.',
         'relations': 'A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of the text.',
-        'note': "The note to which the section is appended, from the workspace's root or beneath `.memories/`, for `note.add` also absolute; by default the note of its kind.",
+        'note': "The note to which the section is appended, from the workspace's root or beneath `.memories/`, for `note.add` also absolute; by default the note of its kind. A name alone that no note beneath `.memories/` has is the name or title of another note, or of a new note.",
     },
     'NoteAddParams': {
         'content': "Markdown; its headings are kept beneath the section's own. At most `max_content_chars` of the configuration, 10,000 by default.",
@@ -519,7 +519,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'expires': 'A day or a time; from then on searches leave the section out.',
         'metadata': 'Metadata of your own, by key.',
         'relations': 'A relation to another memory, such as `resolves=MEMORY.md#setup`: a typed link at the end of the text.',
-        'note': "The note to which the section is appended, from the workspace's root or beneath `.memories/`, for `note.add` also absolute; by default the note of its kind.",
+        'note': "The note to which the section is appended, from the workspace's root or beneath `.memories/`, for `note.add` also absolute; by default the note of its kind. A name alone that no note beneath `.memories/` has is the name or title of another note, or of a new note.",
         'on_similar': 'If a section says nearly the same: `add` writes a new section and names the similar one, `append` appends the text to it, as `field.append` does, `report` writes nothing.',
         'client': 'The name of the writer, which `history` shows.',
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

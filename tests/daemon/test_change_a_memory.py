@@ -195,6 +195,7 @@ def test_a_name_that_several_notes_have_is_refused_whatever_it_is_for(
         lambda: memory.relate(name, "cites", ERRORS),
         lambda: memory.relate(ERRORS, "cites", name),
         lambda: memory.topic(name),
+        lambda: memory.add("larch", note=name),
         lambda: memory.search("larch", related_to=name.strip("[]")),
         lambda: memory.undo(name.removesuffix(".md")),
     ):
@@ -204,6 +205,14 @@ def test_a_name_that_several_notes_have_is_refused_whatever_it_is_for(
         assert ", ".join(plans) in refused.value.hint
     assert [(place.root / path).read_bytes() for path in plans] == before
     assert memory.done(plans[1])["changed"]
+    # The first name is a title, the others are names of files.
+    (place.root / plans[0]).unlink()
+    memory.sync()
+    if "#" in name:
+        with pytest.raises(BadRequest, match="is a section"):
+            memory.add("larch", note=name)
+    else:
+        assert memory.add("larch", note=name)["path"] == plans[1]
 
 
 POOL = f"{ERRORS}#errors/pool"

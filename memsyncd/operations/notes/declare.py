@@ -161,7 +161,8 @@ class NewSection(Params, frozen=True, kw_only=True):
     the text."""
     note: Name | None = None
     """The note to which the section is appended, from the workspace's root or beneath `.memories/`,
-    for `note.add` also absolute; by default the note of its kind."""
+    for `note.add` also absolute; by default the note of its kind. A name alone that no note beneath
+    `.memories/` has is the name or title of another note, or of a new note."""
 
 
 class NoteAddParams(NewSection, frozen=True, kw_only=True):

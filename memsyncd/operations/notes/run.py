@@ -69,11 +69,12 @@ from memsyncd.engine.edit import (
 from memsyncd.engine.field_edits import (
     FieldWritten,
     choose_near,
+    choose_path,
     find_near,
     make_append_there_decision,
 )
 from memsyncd.engine.metadata import advise_unknown_kind, find_similar_kind
-from memsyncd.engine.places import name_relations
+from memsyncd.engine.places import find_note_path, name_relations, strip_brackets
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
@@ -81,6 +82,7 @@ from memsyncd.errors import (
     EditRefused,
     NoteNotFound,
     PathRefused,
+    StoreFailed,
 )
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
@@ -614,7 +616,7 @@ async def add_section(call: Call, params: NoteAddParams) -> Added:
     section, or only to report it.
     """
     workspace, config = call.workspace, call.config
-    [params] = await _relate(call, [params])
+    [params] = await _resolve_names(call, [params])
     addition = make_addition(params)
     check_addition(addition, most_chars=config.memory.max_content_chars)
     find = partial(find_near, texts=[f"{params.summary}\n\n{params.content}"])
@@ -644,17 +646,22 @@ async def add_section(call: Call, params: NoteAddParams) -> Added:
 
 
 async def add_sections(call: Call, params: NoteAddManyParams) -> AddedMany:
-    outcome = await _append(call, "note.add_many", await _relate(call, params.items))
+    outcome = await _append(call, "note.add_many", await _resolve_names(call, params.items))
     return AddedMany(added=outcome.answer, **call.describe_write(outcome))
 
 
 SectionT = TypeVar("SectionT", bound=NewSection)
 
 
-async def _relate(call: Call, sections: Sequence[SectionT]) -> Sequence[SectionT]:
-    """Return the sections with their relations as typed links at the end of their texts. Raises
-    NoteNotFound for a memory that does not exist.
+async def _resolve_names(call: Call, sections: Sequence[SectionT]) -> Sequence[SectionT]:
+    """Return the sections with the paths of their notes, and with their relations as typed links at
+    the end of their texts.
+
+    Raises NoteNotFound for a relation to a memory that does not exist, and BadRequest that names
+    the candidates if several notes have the name of a note.
     """
+    if any(_is_bare_name(section.note) for section in sections):
+        sections = await call.read(partial(_name_notes, call.workspace, call.config, sections))
     if not any(section.relations for section in sections):
         return sections
     workspace = await call.open()
@@ -664,6 +671,38 @@ async def _relate(call: Call, sections: Sequence[SectionT]) -> Sequence[SectionT
             return [_write_relations(workspace, reader, section) for section in sections]
 
     return await read_saved(call, write)
+
+
+def _name_notes(
+    workspace: Workspace, config: Config, sections: Sequence[SectionT]
+) -> Sequence[SectionT]:
+    # A write needs no index, and must not fail with it.
+    if workspace.readers is not None:
+        with contextlib.suppress(StoreFailed), workspace.acquire(READ_LIMIT_S) as reader:
+            return [_name_note(workspace, config, reader, section) for section in sections]
+    return sections
+
+
+def _is_bare_name(note: str | None) -> bool:
+    return note is not None and "/" not in note
+
+
+def _name_note(workspace: Workspace, config: Config, reader: Reader, section: SectionT) -> SectionT:
+    """Return the section with the path of the only note that has the name which it gives. A note
+    of this name in the memory folder comes first; if there is no note, one will be created.
+    """
+    if section.note is None or not _is_bare_name(section.note):
+        return section
+    inside = choose_path(workspace, config, section.note)
+    if inside is None or read_text_file(workspace.scope, inside) is not None:
+        return section
+    name, mark, heading = strip_brackets(section.note).partition("#")
+    path = find_note_path(reader, StoredLinks(reader).names, name if heading else name + mark)
+    if heading and path is not None:
+        hint = f"name the note alone: {path}"
+        raise BadRequest(f"{section.note} is a section, and this needs a note", hint=hint)
+    is_writable = path is not None and not workspace.scope.is_read_only(path)
+    return replace(section, note=f"./{path}") if is_writable else section
 
 
 def _write_relations(workspace: Workspace, reader: Reader, section: SectionT) -> SectionT:
