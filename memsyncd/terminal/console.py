@@ -103,10 +103,13 @@ class Console:
         """Report on stderr how a plan that was printed is carried out."""
         import shlex
 
-        words = [word for word in self.words if word != "--dry-run"]
+        words = ["memsyncd", *(word for word in self.words if word != "--dry-run")]
         at = words.index("--") if "--" in words else len(words)
-        words[at:at] = ["--apply", "--plan", plan]
-        self.terminal.report(f"nothing was changed; do it with: memsyncd {shlex.join(words)}")
+        options = ["--apply", "--plan", plan]
+        words[at:at] = options
+        # A name with control characters is not printed, so the command cannot be copied.
+        command = shlex.join(words if all(map(str.isprintable, words)) else options)
+        self.terminal.report(f"nothing was changed; do it with: {command}")
 
     def confirm(self, question: str) -> bool:
         """Ask on stderr for a yes. Call it only if `can_ask`."""
