@@ -38,6 +38,7 @@ from memsyncd.operations.share.git import (
     hash_blob,
 )
 from memsyncd.operations.share.rules import (
+    MACHINE_KEY,
     OWN_COMMAND,
     CommitPlan,
     HeldBack,
@@ -270,15 +271,8 @@ def commit_changes(
         if change.path.startswith(state.begin)
     ]
     plans = plan_commits(snapshot.files.keys(), within, who.machine)
-    new = [
-        _make_commit(replace(plan, message=message), snapshot.files, who)
-        for plan in plans
-        for message in [repository.check_message(plan.message)]
-    ]
-    new[0] = replace(new[0], parents=(head.commit,) if head.commit else ())
-    commit = repository.commit(new, who.identity, who.at_s)
-    repository.check_tree(commit)
-    repository.move(head.branch, commit, head.commit)
+    new = [_make_commit(plan, snapshot.files, who) for plan in plans]
+    commit = repository.extend(head.branch, head.commit, new, who.identity, who.at_s)
     return replace(head, commit=commit), len(new)
 
 
@@ -555,7 +549,7 @@ def _commit_merge(
             files[path] = result.links.get(path)
     plan = NewCommit(
         author=who.identity,
-        message=f"merge the memories of other machines\n\nMemsyncd-Machine: {who.machine}\n",
+        message=f"merge the memories of other machines\n\n{MACHINE_KEY}: {who.machine}\n",
         parents=tuple(parents),
         files=files,
     )

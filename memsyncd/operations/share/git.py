@@ -20,6 +20,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from memsyncd.errors import ShareFailed
 from memsyncd.files.write import open_folder, write_temporary
@@ -466,7 +467,20 @@ class Repository:
             raise
         return self.find_commit(MADE_REF)
 
-    def check_tree(self, commit: str) -> None:
+    def extend(
+        self, branch: str, before: str, new: Sequence[NewCommit], committer: Author, at_s: float
+    ) -> str:
+        """Make commits upon the commit `before` of a branch (empty for none), as the user's hooks
+        allow them, and move the branch to the last. Return its id. Raises ShareFailed.
+        """
+        checked = [replace(each, message=self._check_message(each.message)) for each in new]
+        checked[0] = replace(checked[0], parents=(before,) if before else ())
+        commit = self.commit(checked, committer, at_s)
+        self._check_tree(commit)
+        self.move(branch, commit, before)
+        return commit
+
+    def _check_tree(self, commit: str) -> None:
         """Let the user's hook `pre-commit` check the tree of a commit. Raises ShareFailed if it
         refuses.
         """
@@ -475,7 +489,7 @@ class Repository:
             self._call(("read-tree", commit), b"", LOCAL_S, env)
             self._run_hook(hook, (), env)
 
-    def check_message(self, message: str) -> str:
+    def _check_message(self, message: str) -> str:
         """Let the user's hook `commit-msg` check a message, and return it as the hook leaves it.
 
         Raises ShareFailed if it refuses.

@@ -76,13 +76,11 @@ def commit_signals(
     message = f"{words}\n\n{MACHINE_KEY}: {who.machine}\n"
     plan = NewCommit(
         author=Author(writer, who.identity.email),
-        message=repository.check_message(message),
-        parents=(head.commit,) if head.commit else (),
+        message=message,
+        parents=(),
         files={SIGNALS_FILE: data},
     )
-    commit = repository.commit([plan], who.identity, who.at_s)
-    repository.check_tree(commit)
-    repository.move(head.branch, commit, head.commit)
+    commit = repository.extend(head.branch, head.commit, [plan], who.identity, who.at_s)
     return commit, after, hash_blob(data, commit)
 
 
