@@ -145,9 +145,9 @@ def _make_key(reader: Reader, plan: SearchPlan) -> _Key | None:
     filters = plan.filters
     if filters.and_ or filters.exclude or filters.find_worth or plan.query.commands:
         return None
-    compiled, bindings = compile_match_filters(reader, filters)
+    passing = compile_match_filters(reader, filters)
     timeless = replace(filters, now_s=0.0)
-    return plan.text, timeless, compiled, tuple(bindings.values()), plan.fingerprint
+    return plan.text, timeless, passing.allowed, tuple(passing.bindings.values()), plan.fingerprint
 
 
 def _explain_snapshot(reader: Reader, plan: SearchPlan, match: str, n_matching: int) -> Explanation:

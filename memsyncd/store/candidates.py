@@ -60,7 +60,8 @@ MAX_PAIRED = 6
 # Related words in more chunks, or in a larger share, help little and take long. Families are looked
 # up only for the rarest words; a word in more chunks finds enough by itself. With ten times as many
 # chunks, the hits of 2,221 questions hold no more evidence, and families take three times as long.
-FAMILY_CHUNKS, FAMILY_SHARE = 150, 100
+# In a large index a share would be thousands of chunks, each of which is ranked.
+FAMILY_CHUNKS, FAMILY_SHARE, MAX_FAMILY_CHUNKS = 150, 100, 600
 FAMILY_OWN_CHUNKS = 50
 MAX_FAMILIES, MAX_FAMILIES_LARGE = 8, 3
 # If fewer chunks are selected, four times as many matches are allowed; if these are still too few,
@@ -140,14 +141,16 @@ def _find_chunks(
     if not plan.match:
         return find_filtered(reader, plan.filters, plan.must_not, limit=limit)
     # On a small index it takes less time to count the matches than to let SQLite sort them.
-    uncounted = count_matching(reader, [plan.match], most=MAX_SORTED + 1) if not counts else ()
+    most = n_chunks // COMMON_SHARE if counts else _choose_most(plan, n_chunks)
+    n_each = [*counts.values()] or count_matching(reader, [plan.match], most=most + 1)
     find = partial(
         find_candidates,
         limit=limit,
         must_not=plan.must_not,
         families=families,
         is_filling=not plan.query.must,
-        n_matching=sum(counts.values()) + sum(uncounted),
+        # Matches beyond the limit were not counted.
+        n_matching=sum(n_each) if plan.is_hurried or max(n_each) <= most else math.inf,
     )
     if n_chunks >= LARGE_INDEX_CHUNKS and len(plan.query.should) > 1:
         for rare, selecting in _find_rare(plan.query, counts, n_chunks):
@@ -158,6 +161,18 @@ def _find_chunks(
             ):
                 return candidates
     return find(reader, plan.match, plan.filters)
+
+
+def _choose_most(plan: SearchPlan, n_chunks: int) -> int:
+    """Return up to how many the matches of a plan are counted, whose terms were not counted. The
+    gain of a single word depends on the number of all its matches.
+    """
+    return max(MAX_SORTED, n_chunks) if _is_single_word(plan) else MAX_SORTED
+
+
+def _is_single_word(plan: SearchPlan) -> bool:
+    terms = [planned.term for planned in plan.terms]
+    return len(terms) == 1 and terms[0].form is Form.WORD and len(terms[0].words) == 1
 
 
 def find_families(reader: Reader, plan: SearchPlan, n_chunks: int) -> dict[int, FoundFamily]:
@@ -171,7 +186,8 @@ def find_families(reader: Reader, plan: SearchPlan, n_chunks: int) -> dict[int, 
         if planned.family_word
     }
     most_families = MAX_FAMILIES if n_chunks < LARGE_INDEX_CHUNKS else MAX_FAMILIES_LARGE
-    most_own, most_related = FAMILY_OWN_CHUNKS, max(FAMILY_CHUNKS, n_chunks // FAMILY_SHARE)
+    share = min(n_chunks // FAMILY_SHARE, MAX_FAMILY_CHUNKS)
+    most_own, most_related = FAMILY_OWN_CHUNKS, max(FAMILY_CHUNKS, share)
     # A word takes less time to count than its family to read: the rarest words come first.
     counts = count_matching(reader, [match for _, match in words.values()], most=most_own + 1)
     rarest = [
@@ -247,8 +263,7 @@ def _find_runs(
     most, counted, gains = strongest[0][6], dict[int, float](), dict[int, float]()
     if len(plan.finder.words) > 1:
         candidates, counted = _count_runs(reader, plan, candidates, _leave_out_tied(strongest))
-    [(term, *_), *others] = plan.terms
-    if not others and term.form is Form.WORD and len(term.words) == 1:
+    if _is_single_word(plan):
         # This follows the runs, because it reads the exact words of all found chunks.
         [n_matching] = count_matching(reader, [plan.match], most=n_chunks)
         if n_matching <= HOLDING_CHUNKS and len(candidates.rows) < limit:

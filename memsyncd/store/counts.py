@@ -10,12 +10,14 @@ expired in between.
 
 from __future__ import annotations
 
+import itertools
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import apsw
@@ -91,6 +93,10 @@ _HAS_VISIBLE = (
 _DROP_EMPTY = "DELETE FROM counts WHERE field = ? AND value = ? AND n_all = 0"
 
 _decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def _encode(values: Sequence[str]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 class SectionFacts(NamedTuple):
@@ -431,9 +437,12 @@ _TOP = (
     " ORDER BY {order} LIMIT ?"
 )
 _ROW = "SELECT n, n_notes, n_all, n_notes_all FROM counts WHERE field = ? AND value = ?"
+# The spellings of values, the commonest of each first, and how many sections have the value.
 _SPELLINGS = (
-    "SELECT value, n_all FROM counts WHERE field = ? AND value > ? AND value < ?"
-    " ORDER BY n_all DESC, value"
+    "SELECT v.value, c.value, c.n_all, (SELECT n_all FROM counts WHERE field = :field"
+    " AND value = v.value) FROM json_each(:values) v CROSS JOIN counts c ON c.field = :spelling"
+    " AND c.value > v.value || char(31) AND c.value < v.value || ' '"
+    " ORDER BY v.key, c.n_all DESC, c.value"
 )
 _ORDERS = {"month": "value DESC"}
 
@@ -493,23 +502,29 @@ class KeptCounts:
             present.sort(key=lambda row: row[0], reverse=True)
         else:
             present.sort(key=lambda row: (-row[1], row[0]))
+        del present[most:]
+        spelled = self._find_spellings(field, [value for value, *_ in present])
         return [
-            (self._find_spelling(field, value), n_sections, n_notes)
-            for value, n_sections, n_notes in present[:most]
+            (None if value == NO_VALUE else spelled.get(value, value), n_sections, n_notes)
+            for value, n_sections, n_notes in present
         ]
 
-    def _find_spelling(self, field: str, value: str) -> str | None:
-        """Return the commonest spelling of a value whose case does not count."""
-        if value == NO_VALUE:
-            return None
+    def _find_spellings(self, field: str, values: Sequence[str]) -> dict[str, str]:
+        """Return the commonest spelling of values whose case does not count, if it is not the
+        value itself.
+        """
         if field != "tag" and not field.startswith(META):
-            return value
-        bounds = (f"{_SPELLING}{field}", f"{value}\x1f", f"{value}\x20")
-        spellings = self._reader.rows(_SPELLINGS, bounds)
-        n_folded = self._reader.rows(_ROW, (field, value))[0][2] - sum(n for _, n in spellings)
-        if not spellings or n_folded >= spellings[0][1]:
-            return value
-        return str(spellings[0][0])[len(value) + 1 :]
+            return {}
+        bound = {"field": field, "spelling": f"{_SPELLING}{field}", "values": _encode([*values])}
+        rows = self._reader.rows(_SPELLINGS, bound)
+        spelled: dict[str, str] = {}
+        for value, group in itertools.groupby(rows, itemgetter(0)):
+            spellings = [row[1:] for row in group]
+            [(first, n_first, n_all), *_] = spellings
+            n_folded = n_all - sum(n for _, n, _ in spellings)
+            if n_first > n_folded:
+                spelled[value] = first[len(value) + 1 :]
+        return spelled
 
 
 def list_kinds(connection: apsw.Connection) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -33,9 +33,14 @@ Bindings = dict[str, str]
 
 # The plus keeps SQLite from asking FTS5 for each id of the set, as it would for a bare rowid.
 _AMONG = "AND +rowid IN (SELECT c.id FROM {source} WHERE {conditions})"
-# Conditions on each match of chunks_fts. This is a scalar, because SQLite may turn EXISTS into a
+_PASSING = "SELECT c.id FROM {source} WHERE {conditions}"
+# FTS5 passes over the matches outside of a range at once: the notes of a task lie together.
+_IN_RANGE = (
+    "AND rowid >= {first} AND rowid <= {last} AND +rowid IN (SELECT value FROM json_each({chunks}))"
+)
+# Conditions on the chunk of a match. This is a scalar, because SQLite may turn EXISTS into a
 # join, and then asks FTS5 for each chunk of the set.
-_FOR_EACH = "AND (SELECT {conditions} FROM {source} WHERE c.id = chunks_fts.rowid)"
+_CHECKED = "(SELECT {conditions} FROM {source} WHERE c.id = {{id}})"
 _SOURCE = "chunks c"
 _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON f.id = c.file"}
 # Listing a set of up to this number of chunks is faster than checking conditions for each match of
@@ -204,24 +209,58 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     return _limit_to_listed(reader, filters, conditions, bindings)
 
 
+NO_BINDINGS: Bindings = {}
+
+
+class MatchFilters(NamedTuple):
+    """SQL that limits matches of `chunks_fts`, and its bindings; empty if there is nothing to
+    limit.
+
+    `listed` begins with AND, and limits the matches at once. `checked` is a condition on a chunk
+    `{id}`, which takes longer for each chunk; it is true if the chunk passes.
+    """
+
+    listed: str = ""
+    checked: str = ""
+    bindings: Bindings = NO_BINDINGS
+
+    @property
+    def allowed(self) -> str:
+        """Both as conditions on each match."""
+        checked = f"AND {self.check('chunks_fts.rowid')}" if self.checked else ""
+        return f"{self.listed} {checked}".strip()
+
+    def check(self, chunk: str) -> str:
+        return self.checked.replace("{id}", chunk)
+
+
 def compile_match_filters(
     reader: Reader, filters: Filters, n_matching: float = math.inf
-) -> tuple[str, Bindings]:
+) -> MatchFilters:
     """Compile filters to SQL that limits matches of `chunks_fts`, as `compile_filters`; faster.
 
     The time of listing the chunks that pass, or that are hidden, grows with their number. If they
     are many, each match is looked up instead. There are about `n_matching` matches, or fewer.
     """
     conditions, bindings = _compile_conditions(reader, filters)
-    if not conditions and n_matching <= MAX_LISTED_CHUNKS:
+    if not conditions:
         hidden = _find_hidden(reader, filters)
         bindings = _bind_now(hidden, filters)
-        if hidden and _are_more(reader, hidden, bindings, n_matching):
-            joined = _join_conditions(_exclude_hidden(hidden))
-            return _FOR_EACH.format(**joined), bindings
-    if conditions and not _is_narrow(reader, conditions, bindings):
-        return _FOR_EACH.format(**_join_conditions(conditions)), bindings
-    return _limit_to_listed(reader, filters, conditions, bindings)
+        if not hidden or not _are_more(reader, hidden, bindings, n_matching):
+            return MatchFilters(_exclude_listed(hidden), bindings=bindings)
+        conditions = _exclude_hidden(hidden)
+    elif _is_narrow(reader, conditions, bindings):
+        return _list_passing(reader, conditions, bindings)
+    return MatchFilters(checked=_CHECKED.format(**_join_conditions(conditions)), bindings=bindings)
+
+
+def _list_passing(reader: Reader, conditions: Sequence[str], bindings: Bindings) -> MatchFilters:
+    rows = reader.rows(_PASSING.format(**_join_conditions(conditions)), bindings)
+    chunks = sorted([chunk for (chunk,) in rows])
+    first, last = (chunks[0], chunks[-1]) if chunks else (0, -1)
+    bound: Bindings = {}
+    listed = _bind(encode_numbers(chunks), bound)
+    return MatchFilters(_IN_RANGE.format(first=first, last=last, chunks=listed), bindings=bound)
 
 
 def compile_section_filters(
@@ -255,8 +294,8 @@ def compile_hidden(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
 
 
 def _are_more(reader: Reader, hidden: Sequence[str], bindings: Bindings, n_matching: float) -> bool:
-    """True if more sections are hidden than passages match."""
-    most = int(n_matching) + 1
+    """True if more sections are hidden than passages match, or than are listed."""
+    most = int(min(n_matching, MAX_LISTED_CHUNKS)) + 1
     counted = (
         reader.rows(_N_HIDDEN.format(condition=condition), {**bindings, "most": most})[0][0]
         for condition in hidden
@@ -274,9 +313,11 @@ def _limit_to_listed(
     if conditions:
         return _AMONG.format(**_join_conditions(conditions)), bindings
     hidden = _find_hidden(reader, filters)
-    if not hidden:
-        return "", {}
-    return _NOT_IN.format(condition=" OR ".join(hidden)), _bind_now(hidden, filters)
+    return _exclude_listed(hidden), _bind_now(hidden, filters)
+
+
+def _exclude_listed(hidden: Sequence[str]) -> str:
+    return _NOT_IN.format(condition=" OR ".join(hidden)) if hidden else ""
 
 
 def _join_conditions(conditions: Sequence[str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from memsyncd.store.filters import (
     STATED_TOPIC,
     TOPIC,
     Bindings,
+    MatchFilters,
     compile_match_filters,
     compile_section_filters,
     find_file_ids,
@@ -403,9 +404,9 @@ def count_matches(
 
     Without filters, archived chunks count, too.
     """
-    allowed, bindings = ("", {}) if filters is None else compile_match_filters(reader, filters)
-    bound = {"match": match, "most": most, **bindings}
-    return int(reader.rows(_COUNT.format(allowed=allowed), bound)[0][0])
+    passing = MatchFilters() if filters is None else compile_match_filters(reader, filters)
+    bound = {"match": match, "most": most, **passing.bindings}
+    return int(reader.rows(_COUNT.format(allowed=passing.allowed), bound)[0][0])
 
 
 def find_matching_kinds(reader: Reader, match: str) -> list[str]:

@@ -27,7 +27,7 @@ from memsyncd.core.search.words import (
     is_related,
     space_out,
 )
-from memsyncd.store.filters import compile_filters, compile_match_filters
+from memsyncd.store.filters import MatchFilters, compile_filters, compile_match_filters
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.sections import decode_texts
 from memsyncd.store.texts import read_front_matter
@@ -48,12 +48,15 @@ MAX_SCORED_TWICE = 50_000
 # Up to this number, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
 # longer. If there are more, SQLite returns only the best.
 MAX_SORTED = 1_600
+# So many times the rows that are needed are read, before filters are checked: first twice as many,
+# then more. If too few of them pass, the filters are checked for all matches.
+CHECKED_TIMES = (2, 16)
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}, {PROPERTIES_WEIGHT}"
 # Columns in the order of a row's fields; each score is computed once, for the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
 _MATCHING = (
-    f"SELECT {_CHUNK}, best.raw_score FROM (SELECT rowid AS id,"
+    f"SELECT {_CHUNK}, best.raw_score{{passes}} FROM (SELECT rowid AS id,"
     " -bm25(chunks_fts, {weights}) AS raw_score FROM chunks_fts"
     " WHERE chunks_fts MATCH :match {allowed}{best}) best CROSS JOIN chunks c ON c.id = best.id"
 )
@@ -68,7 +71,7 @@ _TIED_IN_ORDER = (
 # The plus is needed as in the filters: with a bare rowid SQLite would ask FTS5 for each id.
 _SCORES = (
     "SELECT rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
-    " AND +rowid IN (SELECT value FROM json_each(?))"
+    " AND rowid >= ? AND rowid <= ? AND +rowid IN (SELECT value FROM json_each(?))"
 )
 _FILES = "SELECT id, path, day FROM files WHERE id IN (SELECT value FROM json_each(?))"
 _FILTERED = (
@@ -131,13 +134,13 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
     match it are excluded, too: passing over a match takes a tenth of the time of its score. A chunk
     that holds an exact word holds its stem, so exact words select nothing that stems do not.
     """
-    allowed, bindings = compile_match_filters(reader, filters, n_matching)
-    bound = {"match": match, **bindings}
+    allowed = compile_match_filters(reader, filters, n_matching)
+    bound = {"match": match, **allowed.bindings}
     if selecting:
-        allowed = f"{_SELECTED} {allowed}"
+        allowed = allowed._replace(listed=f"{_SELECTED} {allowed.listed}")
         bound["selecting"] = selecting
     if must_not.match:
-        allowed = f"{allowed} {_MUST_NOT.format(id='+rowid')}"
+        allowed = allowed._replace(listed=f"{allowed.listed} {_MUST_NOT.format(id='+rowid')}")
         bound |= _bind_excluded(must_not)
     rows = _find_best(reader, allowed, bound, limit, n_matching)
     candidates = FoundChunks(
@@ -158,7 +161,7 @@ def find_candidates(  # noqa: PLR0913 - all but three are optional
             gains[chunk] = gains.get(chunk, 0.0) + gain
     rows = [(*row[:6], row[6] + gains[row[0]]) if row[0] in gains else row for row in rows]
     if is_filling:
-        rows += _read_related(reader, match, gains, rows, allowed, bound, limit)
+        rows += _read_related(reader, match, gains, rows, allowed.allowed, bound, limit)
     return candidates._replace(rows=rows, gains=gains, related=related)
 
 
@@ -197,7 +200,7 @@ def list_allowed(
     """Return the chunks that pass the filters and are not excluded; None if all do, or more than
     MAX_ALLOWED.
     """
-    allowed, bound = _compile_allowed(reader, filters, must_not)
+    allowed, bound = _add_excluded(*compile_filters(reader, filters), must_not)
     if not allowed:
         return None
     remembered: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
@@ -220,15 +223,15 @@ def find_rows(
     """
     if not chunks:
         return []
-    allowed, bound = _compile_allowed(reader, filters, must_not)
+    passing = compile_match_filters(reader, filters, len(chunks))
+    allowed, bound = _add_excluded(passing.allowed, passing.bindings, must_not)
     rows = reader.rows(_RELATED.format(allowed=allowed), {**bound, "more": encode_numbers(chunks)})
     return [(*row, 0.0) for row in rows]
 
 
-def _compile_allowed(
-    reader: Reader, filters: Filters, must_not: Excluded
+def _add_excluded(
+    allowed: str, bindings: dict[str, str], must_not: Excluded
 ) -> tuple[str, dict[str, str]]:
-    allowed, bindings = compile_filters(reader, filters)
     if not must_not.match:
         return allowed, bindings
     return f"{allowed} {_MUST_NOT.format(id='+rowid')}", {**bindings, **_bind_excluded(must_not)}
@@ -376,19 +379,14 @@ def count_chunks(reader: Reader) -> int:
 
 
 def _find_best(
-    reader: Reader, allowed: str, bound: dict[str, Any], limit: int, n_matching: float
+    reader: Reader, allowed: MatchFilters, bound: dict[str, Any], limit: int, n_matching: float
 ) -> list[ChunkRow]:
     """Return rows with their raw scores. Among chunks with equal scores, the order in which SQLite
     finds them must not decide, unless more than MAX_TIED are equal, or more than MAX_SCORED_TWICE
     match.
     """
     most = limit + N_TIES
-    is_limited = n_matching > MAX_SORTED
-    statement = _MATCHING.format(
-        weights=_WEIGHTS, allowed=allowed, best=_BEST if is_limited else ""
-    )
-    all_rows = reader.rows(statement, {**bound, "limit": most} if is_limited else bound)
-    rows = cast("list[ChunkRow]", all_rows)
+    rows = _read_best(reader, allowed, bound, most, is_limited=n_matching > MAX_SORTED)
     rows.sort(key=itemgetter(6), reverse=True)
     del rows[most:]
     if len(rows) <= limit:
@@ -398,11 +396,36 @@ def _find_best(
         most_scored = MAX_SCORED_TWICE + 1
         if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
             return rows[:limit]
-        statement = _TIED_IN_ORDER.format(weights=_WEIGHTS, allowed=allowed)
+        statement = _TIED_IN_ORDER.format(weights=_WEIGHTS, allowed=allowed.allowed)
         better = [row for row in rows if row[6] > least]
         tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
         return better + cast("list[ChunkRow]", reader.rows(statement, tied))
     return [row for row in rows if row[6] >= least]
+
+
+def _read_best(
+    reader: Reader, allowed: MatchFilters, bound: dict[str, Any], most: int, *, is_limited: bool
+) -> list[ChunkRow]:
+    """Return the rows of the best matches that pass, `most` of them at least if there are as many;
+    with `is_limited` the best first, else all.
+    """
+
+    def read(limit: int, conditions: str, passes: str = "") -> list[Any]:
+        best = _BEST if is_limited else ""
+        statement = _MATCHING.format(
+            weights=_WEIGHTS, allowed=conditions, best=best, passes=passes and f", {passes}"
+        )
+        return reader.rows(statement, {**bound, "limit": limit} if is_limited else bound)
+
+    if not allowed.checked:
+        return read(most, allowed.listed)
+    # Scoring a match takes less than checking whether it passes.
+    for times in CHECKED_TIMES:
+        rows = read(times * most, allowed.listed, allowed.check("best.id"))
+        passing = [row[:7] for row in rows if row[7]]
+        if len(passing) >= most or len(rows) < times * most or not is_limited:
+            return passing
+    return read(most, allowed.allowed)
 
 
 def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) -> dict[int, float]:
@@ -410,7 +433,8 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
     if not chunks:
         return {}
     statement = _SCORES.format(table=table, weights=_WEIGHTS)
-    return dict(reader.rows(statement, (match, encode_numbers(chunks))))
+    bound = match, min(chunks), max(chunks), encode_numbers(chunks)
+    return dict(reader.rows(statement, bound))
 
 
 def read_files(reader: Reader, files: Collection[int]) -> Mapping[int, FileRow]:

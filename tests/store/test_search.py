@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import apsw
@@ -7,6 +8,7 @@ import pytest
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.filters import NO_FILTERS, Filters
+from memsyncd.core.search.ranking import ChunkRow
 from memsyncd.errors import NotFresh
 from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote
@@ -23,6 +25,7 @@ from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]
 
+NOW_S = 1.8e9
 FIND_REDIS = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis'"
 
 
@@ -250,6 +253,38 @@ def test_of_many_chunks_with_equal_scores_the_first_by_path_are_found(
     ]
 
 
+@pytest.mark.parametrize("times", [(), (0,), (1,), (2, 16)])
+@pytest.mark.parametrize("hidden", [0, 1, 3, 39, 40])
+def test_filters_checked_for_the_best_matches_find_what_listed_ones_find(
+    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch, hidden: int, times: tuple[int, ...]
+) -> None:
+    """Of each 40 notes `hidden` are archived or have expired; many texts are equal."""
+    for number in range(N_TIES + 60):
+        hiding = ("status: archived\n", "expires: 2020-01-01\n")[number % 2]
+        front = f"---\nkind: tip\n{hiding if number * 7 % 40 < hidden else ''}---\n"
+        text = f"{'redis ' * (1 + number % 3)}{'disk ' * (number % 4)}"
+        index.apply([put(f".memories/{number % 5}/{number}.md", f"{front}# A\n{text}")])
+    filters = [Filters(now_s=NOW_S), Filters(now_s=NOW_S, paths=(".memories/1",), kinds=("tip",))]
+
+    def find_rows(*, is_listed: bool) -> list[list[ChunkRow]]:
+        monkeypatch.setattr("memsyncd.store.filters.MAX_LISTED_CHUNKS", 2_000 if is_listed else -1)
+        with index.pool.acquire(5) as reader:
+            reader.memo.clear()
+            return [
+                find_candidates(
+                    reader, match, each, limit=limit, selecting=selecting, n_matching=n_matching
+                ).rows
+                for match in ('"redis"', '"redis" OR "disk"', '"nowhere"')
+                for each in filters
+                for limit in (1, 40, 300)
+                for selecting in ("", '"disk"')
+                for n_matching in (0, math.inf)
+            ]
+
+    monkeypatch.setattr("memsyncd.store.search.CHECKED_TIMES", times)
+    assert find_rows(is_listed=False) == find_rows(is_listed=True)
+
+
 @pytest.mark.parametrize("limit", [1, 3, 40, 41, 300])
 def test_few_matches_are_found_in_the_same_order_as_many(
     index: Index, put: Put, limit: int
@@ -297,12 +332,14 @@ def test_a_broad_filter_that_checks_each_match_finds_what_a_listed_one_finds(
     broad, narrow = Filters(paths=(".memories/a",)), Filters(paths=(".memories/b.md",))
     with index.pool.acquire(30) as reader:
         for filters, is_listed in ((broad, False), (narrow, True)):
-            allowed, bindings = compile_match_filters(reader, filters)
-            listed, listed_bindings = compile_filters(reader, filters)
-            assert (allowed == listed) is is_listed
+            passing = compile_match_filters(reader, filters)
+            assert bool(passing.listed) is is_listed
             results = [
                 {row[0] for row in reader.rows(f"{FIND_REDIS} {sql}", bound)}
-                for sql, bound in ((allowed, bindings), (listed, listed_bindings))
+                for sql, bound in (
+                    (passing.allowed, passing.bindings),
+                    compile_filters(reader, filters),
+                )
             ]
             assert results[0] == results[1]
             assert len(results[0]) == (1 if is_listed else n_notes)
