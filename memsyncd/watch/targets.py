@@ -173,6 +173,9 @@ class WatchTargets:
             return frozenset()
         return frozenset(target for target in missing if self._watch(target))
 
+    def is_watched(self, target: WatchTarget) -> bool:
+        return target in self._watched
+
     def walk(self, is_chosen: Callable[[WatchTarget], bool]) -> frozenset[WatchTarget]:
         """Watch every folder that is now beneath the chosen targets.
 

@@ -204,8 +204,9 @@ class Watcher:
         """Watch exactly the folders of these plans, by id of workspace.
 
         Folders that were replaced or whose watch is broken are watched again. Returns the ids of
-        workspaces with a newly watched folder: scan these workspaces. A change between the planning
-        and this call has no event, so plan them once more and call again.
+        workspaces with a newly watched folder, which may have been watched for another workspace
+        before: scan these workspaces. A change between the planning and this call has no event, so
+        plan them once more and call again.
         """
         with self._exclusively():
             if self._is_stopped:
@@ -373,12 +374,20 @@ class Watcher:
                     is_pruned=plan.is_pruned if watch.is_pruned else None,
                 )
                 routes[target] = (*routes.get(target, ()), route)
-        self._routes = routes
+        before, self._routes = self._routes, routes
         checks = self._link_checks
         self._link_checks = {
             target: checks.get(target) or self._make_link_check(target) for target in routes
         }
-        return self._ids_of(self._targets.update(routes))
+        watched_anew = self._ids_of(self._targets.update(routes))
+        # A folder that was watched for others alone sent no event to this workspace.
+        joined = {
+            workspace_id
+            for target in routes
+            if self._targets.is_watched(target)
+            for workspace_id in _list_ids(routes[target]) - _list_ids(before.get(target, ()))
+        }
+        return watched_anew | joined
 
     def _find_limits(self, folder: str) -> WatchLimits:
         """Return the limits of a recursive watch: folders that no workspace needs are left out."""
@@ -406,9 +415,7 @@ class Watcher:
 
     def _ids_of(self, targets: Iterable[WatchTarget]) -> frozenset[str]:
         routes = self._routes
-        return frozenset(
-            route.workspace_id for target in targets for route in routes.get(target, ())
-        )
+        return frozenset().union(*(_list_ids(routes.get(target, ())) for target in targets))
 
     # The following functions run on threads of watchdog and of `run_later`, and do not take the
     # lock: its holder may be waiting for these threads to end. Watchdog's threads serve all
@@ -440,6 +447,10 @@ class Watcher:
     def _report_events_lost(self, reason: str) -> None:
         if not self._is_stopped:
             self._on_events_lost(reason)
+
+
+def _list_ids(routes: Iterable[Route]) -> frozenset[str]:
+    return frozenset(route.workspace_id for route in routes)
 
 
 def _is_gone(root: str, folder: str) -> bool:

@@ -196,6 +196,17 @@ def test_an_unmounted_folder_counts_as_lost_events(watched: Watched, recorder: R
     watched.expect_event(".memories/y.md")
 
 
+def test_a_folder_that_another_workspace_has_watched_is_new_to_this_workspace(
+    watched: Watched,
+) -> None:
+    # Of two workspaces whose folders are gone, the folder above may be the same.
+    above = frozenset({Watch(str(watched.root), is_recursive=False)})
+    plan = Plan(str(watched.root / "gone"), above)
+    for workspace_id in ("first", "second"):
+        assert watched.watcher.set_plans({workspace_id: plan}) == {workspace_id}
+        assert not watched.watcher.set_plans({workspace_id: plan})
+
+
 def test_a_dead_reader_counts_as_lost_events_and_a_rebuild_replaces_it(
     watched: Watched, recorder: Recorder
 ) -> None:
