@@ -217,11 +217,10 @@ class Place:
         aside.replace(self.root / path)
 
     def find(self, word: str, **options: object) -> set[str]:
-        """The notes in which this word is found."""
-        return {
-            hit["path"]
-            for hit in self.client.call("search", query=word, workspace=self.id, **options)["hits"]
-        }
+        """The notes in which this word is found. A busy machine may exceed the default limit."""
+        params = {"timeout_ms": 60_000, **options}
+        hits = self.client.call("search", query=word, workspace=self.id, **params)["hits"]
+        return {hit["path"] for hit in hits}
 
     def notes(self) -> dict[str, str]:
         """The content of the index: path and digest of every note."""
