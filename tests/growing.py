@@ -2,8 +2,9 @@
 
 A workspace of `n_notes` has four sections a note, with kinds, tags, keywords, tasks, sessions,
 topics, priorities, statuses, lifecycles, expiries, links, typed relations and dangling links. A
-larger workspace begins with the notes of the smaller one, and whatever belongs together has the
-same size in both: a task, a session, a topic and a keyword have the sections of ten notes.
+common word is in a tenth of the sections, other words are in one of a hundred. A larger workspace
+begins with the notes of the smaller one, and whatever belongs together has the same size in both: a
+task, a session, a topic and a keyword have the sections of ten notes.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ def name_word(number: int) -> str:
     return "".join(syllables[int(digit)] for digit in f"{number:05}")
 
 
+def _name_rare(number: int) -> str:
+    syllables = ("ka", "ke", "ki", "ko", "ku", "la", "le", "li", "lo", "lu")
+    return "".join(syllables[int(digit)] for digit in f"{number % 1000:03}")
+
+
 def make_note(number: int) -> str:
     """The text of a note; it depends on nothing but the number."""
     group = number // GROUP
@@ -72,7 +78,8 @@ def make_note(number: int) -> str:
         if n % 4 == 0:
             metadata["expires"] = f"20{24 + n % 8}-06-01"
         pairs = ", ".join(f"{key}: {value}" for key, value in metadata.items())
-        words = " ".join(_WORDS[(n * step + step) % len(_WORDS)] for step in range(1, 12))
+        common = _WORDS[n % len(_WORDS)], _WORDS[n // len(_WORDS) % len(_WORDS)]
+        words = " ".join([*common, *(_name_rare(n * step + step) for step in range(1, 10))])
         lines += [
             f"## Part {at} of {number}",
             f"<!-- memory: {{{pairs}}} -->",

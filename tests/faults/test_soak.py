@@ -233,7 +233,8 @@ class LargeWorkload(Workload):
                 if method == "search":
                     self.searches_s.append(time.monotonic() - began_s)
                 self.n_calls += 1
-                self.is_over.wait(chance.uniform(0.0, 0.4))
+                # No model answers faster.
+                self.is_over.wait(chance.uniform(0.0, 2.0))
 
     def _choose(self, chance: random.Random, number: int) -> tuple[str, dict[str, object]]:
         word = name_word(chance.randrange(self._n_notes))
