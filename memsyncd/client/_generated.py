@@ -485,6 +485,8 @@ class GeneratedMethods(Closing):
         depth: int = 1,
         format: Literal["dot"] | None = None,
         dangling: bool = False,
+        sort: Literal["file", "most"] = "file",
+        orphans: bool = False,
         limit: int = 100,
         offset: int = 0,
     ) -> types.Links:
@@ -496,7 +498,10 @@ class GeneratedMethods(Closing):
         `depth`: Follow links this many steps from the note or section.
         `format`: Draw the links as well: `dot`, the language of Graphviz.
         `dangling`: Only links to notes that do not exist.
-        `limit`: At most so many links.
+        `sort`: The order of all links of the workspace: by path and line, or `most`, first the
+        links of the notes with the most links.
+        `orphans`: List the notes that no link leads to or from, instead of links.
+        `limit`: At most so many links, or notes without links.
         `offset`: Leave out so many links, which earlier pages had. `freshness.generation` tells
         whether the notes have changed between two pages.
         """
@@ -507,6 +512,8 @@ class GeneratedMethods(Closing):
             "depth": depth,
             "format": format,
             "dangling": dangling,
+            "sort": sort,
+            "orphans": orphans,
             "limit": limit,
             "offset": offset,
         }

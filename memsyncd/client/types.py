@@ -1021,6 +1021,8 @@ class Links(TypedDict):
     drawing: str | None
     # All relations that notes have, if the requested relation is none of them.
     relations: list[str]
+    # The notes without links, by path, on request.
+    orphans: list[str]
     freshness: Freshness
 
 

@@ -921,7 +921,9 @@ FIELDS: dict[str, dict[str, str]] = {
         'depth': 'Follow links this many steps from the note or section.',
         'format': 'Draw the links as well: `dot`, the language of Graphviz.',
         'dangling': 'Only links to notes that do not exist.',
-        'limit': 'At most so many links.',
+        'sort': 'The order of all links of the workspace: by path and line, or `most`, first the links of the notes with the most links.',
+        'orphans': 'List the notes that no link leads to or from, instead of links.',
+        'limit': 'At most so many links, or notes without links.',
         'offset': 'Leave out so many links, which earlier pages had. `freshness.generation` tells whether the notes have changed between two pages.',
     },
     'LinkedElsewhere': {
@@ -947,6 +949,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'n_links': 'How many links there are, also beyond `limit`.',
         'drawing': 'The links in the requested `format`. It draws sections if the request names a section, else notes.',
         'relations': 'All relations that notes have, if the requested relation is none of them.',
+        'orphans': 'The notes without links, by path, on request.',
     },
     'SimilarParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

@@ -71,6 +71,17 @@ _UNTYPED = "SELECT path, {n} FROM linking WHERE relation = '' AND {n} > 0 ORDER 
 _TYPED_LINKING = (
     "SELECT path, {n} FROM linking WHERE relation = ? AND relation <> '' AND {n} > 0 ORDER BY path"
 )
+_WANTED = "(?1 IS NULL OR {table}relation IN (SELECT value FROM json_each(?1)))"
+_MOST = (
+    "SELECT k.path, (SELECT sum({{n}}) FROM linking o WHERE o.path = k.path AND {others})"
+    " FROM linking k WHERE k.n_links > 0 AND k.{{n}} > 0 AND {wanted}"
+    " ORDER BY k.n_links DESC, k.path"
+).format(others=_WANTED.format(table="o."), wanted=_WANTED.format(table="k."))
+_ORPHANS = (
+    "SELECT path FROM files f WHERE NOT EXISTS (SELECT 1 FROM linking k WHERE k.path = f.path"
+    " AND k.n_links > k.n_dangling) AND NOT EXISTS (SELECT 1 FROM links l WHERE l.file = f.id)"
+    " ORDER BY path LIMIT ?"
+)
 _COUNT = (
     "SELECT coalesce(sum(n), 0) FROM counts WHERE field = ?"
     " AND value IN (SELECT value FROM json_each(?))"
@@ -116,11 +127,15 @@ class StoredLinks:
         bindings = ("dangling" if is_dangling else "link", json.dumps(sums))
         return int(self._reader.rows(_COUNT, bindings)[0][0])
 
-    def stream(self, *, is_dangling: bool = False, offset: int = 0) -> Iterator[Edge]:
+    def stream(
+        self, *, is_dangling: bool = False, offset: int = 0, is_most_first: bool = False
+    ) -> Iterator[Edge]:
         """Yield the links of the workspace, or the links that lead to no note, by path and line,
-        without the first `offset`. Only the links of one note are in memory at a time.
+        or first the links of the notes with the most links, without the first `offset`. Only the
+        links of one note are in memory at a time.
         """
-        for path, n_links in self._list_linking("n_dangling" if is_dangling else "n_links"):
+        counted = "n_dangling" if is_dangling else "n_links"
+        for path, n_links in (self._list_most if is_most_first else self._list_linking)(counted):
             if offset >= n_links:
                 offset -= n_links
                 continue
@@ -233,6 +248,21 @@ class StoredLinks:
             ]
             for path, same in groupby(heapq.merge(*rows), lambda row: row[0]):
                 yield path, sum(n for _, n in same)
+
+    def _list_most(self, counted: str) -> Iterator[tuple[str, int]]:
+        """As `_list_linking`, first the notes with the most links of one relation."""
+        relations = None if self._relations is None else json.dumps(self._relations)
+        listed: set[str] = set()
+        with self._reader.stream(_MOST.format(n=counted), (relations,)) as rows:
+            for path, n_links in rows:
+                if path not in listed:
+                    listed.add(path)
+                    yield path, n_links
+
+
+def find_orphans(reader: Reader, *, limit: int) -> list[str]:
+    """Return the paths of notes that no link leads to or from, in their order."""
+    return [path for (path,) in reader.rows(_ORPHANS, (limit,))]
 
 
 def read_links_with_keys(reader: Reader, keys: Iterable[str]) -> list[tuple[str, str, str]]:

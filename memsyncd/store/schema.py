@@ -289,6 +289,7 @@ QUESTION_INDEXES = (
         " WHERE file IS NULL AND instr(target, ':') > 1"
     ),
     "CREATE INDEX linking_by_relation ON linking(relation, path) WHERE relation <> ''",
+    "CREATE INDEX linking_most ON linking(n_links DESC, path) WHERE n_links > 0",
     "CREATE INDEX linking_dangling ON linking(path, relation, n_dangling) WHERE n_dangling > 0",
     "CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE is_many",
     "CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE is_many",

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.linkgraph import Edge, LinkResolver, join_links, walk_links
+from memsyncd.core.markdown.linkgraph import Edge, LinkResolver, join_links, note_of, walk_links
 from memsyncd.core.markdown.links import NameTable, NoteNames, list_names, make_key
 from memsyncd.core.model import Note, Section
 from memsyncd.core.search.query import parse_query
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.index import DropNote, Index, PutNote, Update
-from memsyncd.store.links import StoredLinks
+from memsyncd.store.links import StoredLinks, find_orphans
 from memsyncd.store.pool import Reader
 from memsyncd.store.schema import compute_fingerprint
 from tests.core.markdown.test_linkgraph import EdgeGraph
@@ -216,6 +216,8 @@ def test_links_lead_where_a_computation_from_nothing_says(
             links = StoredLinks(reader)
             every = list(links.stream())
             assert every == list(StoredLinks(fresh_reader).stream()) == resolve_all(disk, put)
+            places = [place for edge in every if edge.to for place in (edge.source, edge.to)]
+            assert find_orphans(reader, limit=99) == sorted(disk.keys() - {*map(note_of, places)})
             for relations in (None, ["solves"], ["", "solves"], ["refines"]):
                 typed = StoredLinks(reader, relations)
                 whole = EdgeGraph(
@@ -224,6 +226,7 @@ def test_links_lead_where_a_computation_from_nothing_says(
                 assert typed.count() == len(whole.edges)
                 for offset in range(len(whole.edges) + 1):
                     assert list(typed.stream(offset=offset)) == whole.edges[offset:]
+                check_most_first(typed, whole.edges)
                 nodes = {
                     *disk,
                     *(edge.source for edge in every),
@@ -236,6 +239,17 @@ def test_links_lead_where_a_computation_from_nothing_says(
     finally:
         index.close()
         fresh.close()
+
+
+def check_most_first(links: StoredLinks, edges: Sequence[Edge]) -> None:
+    most = list(links.stream(is_most_first=True))
+    assert sort(most) == sort(edges)
+    for offset in range(len(most)):
+        assert list(links.stream(offset=offset, is_most_first=True)) == most[offset:]
+    n_links = Counter((note_of(edge.source), edge.relation) for edge in edges)
+    firsts = {note_of(edge.source): None for edge in most}
+    largest = [max(n for (path, _), n in n_links.items() if path == first) for first in firsts]
+    assert largest == sorted(largest, reverse=True)
 
 
 def resolve_all(disk: dict[str, str], put: Put) -> list[Edge]:

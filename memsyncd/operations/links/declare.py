@@ -50,8 +50,13 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     """Draw the links as well: `dot`, the language of Graphviz."""
     dangling: bool = False
     """Only links to notes that do not exist."""
+    sort: Literal["file", "most"] = "file"
+    """The order of all links of the workspace: by path and line, or `most`, first the links of the
+    notes with the most links."""
+    orphans: bool = False
+    """List the notes that no link leads to or from, instead of links."""
     limit: LinkLimit = 100
-    """At most so many links."""
+    """At most so many links, or notes without links."""
     offset: LinkOffset = 0
     """Leave out so many links, which earlier pages had. `freshness.generation` tells whether the
     notes have changed between two pages."""
@@ -108,6 +113,8 @@ class Links(Result, frozen=True, kw_only=True):
     notes."""
     relations: list[str] = msgspec.field(default_factory=list)
     """All relations that notes have, if the requested relation is none of them."""
+    orphans: list[str] = msgspec.field(default_factory=list)
+    """The notes without links, by path, on request."""
     freshness: Freshness
 
 
@@ -133,7 +140,7 @@ OPERATIONS = (
             group="Find",
             summary="list links between notes, backlinks and dangling links",
             usages={"relation": "--relation R", "format": "--draw D"},
-            omit=("anchor", "path", "direction", "offset"),
+            omit=("anchor", "path", "direction", "sort", "offset"),
             extra=(
                 Extra(
                     name="target",
@@ -149,6 +156,7 @@ OPERATIONS = (
                 "memsyncd links .memories/redis.md",
                 "memsyncd links '.memories/errors.md#timeouts' --relation resolved_by --depth 3",
                 "memsyncd links --dangling",
+                "memsyncd links --orphans",
                 "memsyncd links .memories/redis.md --depth 2 --draw dot | dot -Tsvg > redis.svg",
             ),
             gone={

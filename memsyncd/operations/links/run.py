@@ -41,6 +41,9 @@ def find_links(
     from memsyncd.store.links import StoredLinks
 
     is_everywhere = params.anchor is None and params.path is None
+    if not is_everywhere and params.sort != "file":
+        hint = "leave out the order, or the place"
+        raise BadRequest("this order is for all links of the workspace", hint=hint)
     if is_everywhere and (params.direction != "both" or params.depth != 1):
         hint = "name a note or a section to begin at, or leave out direction and depth"
         raise BadRequest("direction and depth need a place to begin at", hint=hint)
@@ -62,7 +65,11 @@ def find_links(
             n_edges, page = len(found), found[params.offset : params.offset + params.limit]
         else:
             n_edges = links.count(is_dangling=params.dangling)
-            edges = links.stream(is_dangling=params.dangling, offset=params.offset)
+            edges = links.stream(
+                is_dangling=params.dangling,
+                offset=params.offset,
+                is_most_first=params.sort == "most",
+            )
             page = islice(edges, params.limit)
         page = list(page)
         newest = find_newest(reader, {edge.to for edge in page if edge.to is not None})
@@ -87,6 +94,17 @@ def list_other_relations(workspace: Workspace, params: LinksParams) -> list[str]
     with workspace.acquire(LINKS_LIMIT_S) as reader:
         stored = read_relation_names(reader)
     return [] if {*named} & {*stored} else stored
+
+
+def list_orphans(workspace: Workspace, params: LinksParams) -> list[str]:
+    """List the notes that no link leads to or from. Raises BadRequest if a place is named, too."""
+    if params.anchor is not None or params.path is not None:
+        raise BadRequest("a place has links or none", hint="leave out either orphans or the place")
+    # Late, because it loads the scanner of markdown, which no start needs.
+    from memsyncd.store.links import find_orphans
+
+    with workspace.acquire(LINKS_LIMIT_S) as reader:
+        return find_orphans(reader, limit=params.limit)
 
 
 def _find_start(reader: Reader, params: LinksParams) -> str | None:
@@ -162,6 +180,15 @@ def _make_link_info(
 async def find(call: Call, params: LinksParams) -> Links:
     workspace = await call.open()
     read_freshness = call.watch_freshness()
+    if params.orphans:
+        orphans = await read_saved(call, partial(list_orphans, workspace, params))
+        return Links(
+            workspace=workspace.id,
+            links=[],
+            n_links=0,
+            orphans=orphans,
+            freshness=read_freshness(),
+        )
     links, n_links = await read_saved(call, partial(find_links, workspace, call.config, params))
     list_others = partial(list_other_relations, workspace, params)
     return Links(

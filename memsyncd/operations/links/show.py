@@ -50,7 +50,7 @@ def _read_pages(params: dict[str, Any], args: Args, console: Console) -> dict[st
     return {**answer, "links": links}
 
 
-def _show_links(answer: dict[str, Any], _args: Args, console: Console) -> None:
+def _show_links(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal = console.terminal
     if answer["drawing"] is not None:
         terminal.print_exactly(clean(answer["drawing"]).rstrip("\n"))
@@ -60,7 +60,13 @@ def _show_links(answer: dict[str, Any], _args: Args, console: Console) -> None:
     n_left_out = answer["n_links"] - len(answer["links"])
     if n_left_out:
         terminal.report(f"{n_left_out:,} more; show them with --limit {answer['n_links']}")
-    if not answer["links"]:
+    root = clean_line(console.roots.get(answer["workspace"], ""))
+    for path in clean_values(answer["orphans"]):
+        terminal.print(render_path(path, root, console.cwd))
+    if args.params.get("orphans"):
+        if not answer["orphans"]:
+            terminal.report("every note has a link")
+    elif not answer["links"]:
         others = clean_line(", ".join(answer.get("relations", ())))
         terminal.report("no links" + (f" of this relation; notes have: {others}" if others else ""))
 
