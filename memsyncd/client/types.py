@@ -345,6 +345,8 @@ class ProblemInfo(TypedDict):
 
 class Problems(TypedDict):
     problems: list[ProblemInfo]
+    # How many problems there are, also beyond `limit`.
+    n_problems: int
 
 
 class ProcessMetrics(TypedDict):

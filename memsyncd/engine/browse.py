@@ -135,10 +135,14 @@ def suggest_anchor(anchor: str, anchors: list[str]) -> str:
 
 
 def find_problems(
-    workspace: Workspace, kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS
+    workspace: Workspace,
+    kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS,
+    *,
+    path: str | None = None,
 ) -> list[ProblemInfo]:
     """List the faults of the workspace (with an empty path), then the problems of folders and
-    notes. A kind that is not in `kinds` is one problem, however many sections have it.
+    notes; with a path, only the problems of this note. A kind that is not in `kinds` is one
+    problem, however many sections have it.
     """
     condition = workspace.condition
     faults = [
@@ -148,12 +152,16 @@ def find_problems(
     problems = [*condition.scan_problems]
     if workspace.readers is not None:
         with workspace.acquire(READ_LIMIT_S) as reader:
-            problems += [*read_problems(reader), *_find_unknown_kinds(reader, kinds)]
+            problems += [*read_problems(reader, path), *_find_unknown_kinds(reader, kinds)]
     problems.sort(key=lambda problem: (problem.path, problem.line, problem.code))
     # The reader may be in the folder of another workspace.
     purge = f"{PURGE} -w {shlex.quote(workspace.entry.name)}"
     problems = [replace(each, hint=each.hint.replace(PURGE, purge)) for each in problems]
-    return [ProblemInfo(workspace=workspace.id, **asdict(each)) for each in (*faults, *problems)]
+    return [
+        ProblemInfo(workspace=workspace.id, **asdict(each))
+        for each in (*faults, *problems)
+        if path is None or each.path == path
+    ]
 
 
 def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> Iterator[Problem]:

@@ -63,11 +63,17 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'DoctorResult': {
     },
+    'ProblemsParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'path': 'Only the problems of this note.',
+        'limit': 'Only the first so many; by default all.',
+    },
     'ProblemInfo': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'path': 'A note, by its path from the root or an absolute one.',
     },
     'Problems': {
+        'n_problems': 'How many problems there are, also beyond `limit`.',
     },
     'MetricsParams': {
         'text': 'Return the metrics as Prometheus text as well.',

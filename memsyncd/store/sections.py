@@ -91,7 +91,7 @@ SECTION_COLUMNS = f"s.file, {ANCHOR}, s.heading, s.level, s.start_line, s.end_li
 _SECTIONS = f"SELECT {SECTION_COLUMNS} {FROM_SECTIONS}"
 _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
-    " ORDER BY f.path, p.line"
+    "{where} ORDER BY f.path, p.line"
 )
 _CHUNKS_OF = (
     "SELECT c.id FROM json_each(?) v"
@@ -205,9 +205,10 @@ def read_anchors(reader: Reader, path: str) -> list[str]:
     return [anchor for anchor, _ in read_levels(reader, path)]
 
 
-def read_problems(reader: Reader) -> list[Problem]:
-    """Return the problems of the notes, by path and line."""
-    return list(starmap(Problem, reader.rows(_PROBLEMS)))
+def read_problems(reader: Reader, path: str | None = None) -> list[Problem]:
+    """Return the problems of a note, or of all notes, by path and line."""
+    where, bindings = ("", ()) if path is None else (" WHERE f.path = ?", (path,))
+    return list(starmap(Problem, reader.rows(_PROBLEMS.format(where=where), bindings)))
 
 
 def make_section(row: tuple[Any, ...]) -> StoredSection:

@@ -4,12 +4,13 @@ and panel.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from memsyncd.errors import BadConfig, Unsafe
 from memsyncd.operations.fields import (
+    Name,
     NoParams,
     Params,
     Result,
@@ -167,6 +168,13 @@ class Discovery(msgspec.Struct, frozen=True, kw_only=True):
     """OpenRPC does not describe notifications."""
 
 
+class ProblemsParams(WorkspaceParams, frozen=True, kw_only=True):
+    path: Name | None = None
+    """Only the problems of this note."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    """Only the first so many; by default all."""
+
+
 class ProblemInfo(Result, frozen=True, kw_only=True):
     workspace: str
     path: str
@@ -178,6 +186,8 @@ class ProblemInfo(Result, frozen=True, kw_only=True):
 
 class Problems(Result, frozen=True, kw_only=True):
     problems: list[ProblemInfo]
+    n_problems: int = 0
+    """How many problems there are, also beyond `limit`."""
 
 
 # --- metrics ----------------------------------------------------------------------------------
@@ -358,7 +368,7 @@ OPERATIONS = (
     ),
     Operation(
         name="problems",
-        params=WorkspaceParams,
+        params=ProblemsParams,
         result=Problems,
         summary="List the problems of notes and folders.",
         shape=Shape.DAEMON,
@@ -370,7 +380,7 @@ OPERATIONS = (
             extra=(ALL_BY_DEFAULT,),
             lists="problems",
             group="Maintain",
-            help={"workspace": "only this workspace"},
+            help={"path": "only of this note", "workspace": "only this workspace"},
             show="show_problems",
             examples=("memsyncd problems", "memsyncd problems -w ."),
         ),

@@ -33,6 +33,7 @@ from memsyncd.operations.status.declare import (
     PanelAddress,
     Pong,
     Problems,
+    ProblemsParams,
     QueueMetrics,
     RequestMetrics,
     Status,
@@ -57,13 +58,15 @@ async def open_panel(daemon: Daemon, _params: NoParams) -> PanelAddress:
     return await daemon.facts.open_panel()
 
 
-async def list_problems(daemon: Daemon, params: WorkspaceParams) -> Problems:
+async def list_problems(daemon: Daemon, params: ProblemsParams) -> Problems:
     """List the problems of a workspace, or of all. Raises WorkspaceNotFound."""
-    by_workspace = [
-        await daemon.read(partial(find_problems, workspace, daemon.workspaces.config.kinds))
+    kinds = daemon.workspaces.config.kinds
+    problems = [
+        problem
         for workspace in choose_workspaces(daemon.workspaces, params.workspace)
+        for problem in await daemon.read(partial(find_problems, workspace, kinds, path=params.path))
     ]
-    return Problems(problems=[problem for problems in by_workspace for problem in problems])
+    return Problems(problems=problems[: params.limit], n_problems=len(problems))
 
 
 # --- status -------------------------------------------------------------------------------------

@@ -212,7 +212,11 @@ def show_problems(answer: dict[str, Any], _args: Args, console: Console) -> None
         console.terminal.print(f"{place}  {problem['problem']}")
         if problem["hint"] and problem["hint"] != next_hint:
             console.terminal.print(f"  {paint('cyan', '→')} {problem['hint']}")
-    if not answer["problems"]:
+    n_problems = answer["n_problems"]
+    if n_problems > len(problems):
+        more = f"{n_problems - len(problems):,} more"
+        console.terminal.report(f"{more}; show them with --limit {n_problems}")
+    if not problems:
         console.terminal.report("no problems")
 
 

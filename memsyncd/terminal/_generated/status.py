@@ -40,6 +40,8 @@ def make_problems() -> Command:
     return Command(
         call_operation("status", "problems", show="show_problems", is_wide=True),
         options=(
+            Option("--path P", "only of this note", field="path"),
+            Option("-n --limit N", "only the first so many; by default all", field="limit"),
             Option("--all", "all workspaces, which is the default"),
             Option("-w --workspace WS", "only this workspace", field="workspace"),
             PATHS,
