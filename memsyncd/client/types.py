@@ -878,6 +878,29 @@ class RenderedTexts(TypedDict):
     htmls: list[str]
 
 
+class FolderInfo(TypedDict):
+    path: str
+    # The notes beneath it, counted up to 100.
+    n_notes: int
+
+
+class NoteNameInfo(TypedDict):
+    path: str
+    title: str
+    kind: str | None
+    # The kind and the tags that its front matter states.
+    tags: list[str]
+
+
+class FolderListing(TypedDict):
+    workspace: str
+    folders: list[FolderInfo]
+    # The folders and the notes of one page, each by path.
+    notes: list[NoteNameInfo]
+    # Send it to get what follows; null if nothing does.
+    cursor: str | None
+
+
 class SectionInfo(SectionMeta):
     # A short name of the anchor: of its 8 digits 6 are enough if no other section has them.
     id: str

@@ -720,6 +720,27 @@ FIELDS: dict[str, dict[str, str]] = {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'htmls': 'The HTML of each text, as in the result of `render`; lines count from 1 in each.',
     },
+    'FolderParams': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'folder': 'From the root; empty for the root.',
+        'words': 'Only notes, in any folder, that have each of these words in their path, their title or another name, or as their kind; `#word` begins a tag of their front matter.',
+        'limit': 'At most so many results.',
+        'cursor': 'The `cursor` of an answer, to get what follows.',
+    },
+    'FolderInfo': {
+        'path': 'A note, by its path from the root or an absolute one.',
+        'n_notes': 'The notes beneath it, counted up to 100.',
+    },
+    'NoteNameInfo': {
+        'path': 'A note, by its path from the root or an absolute one.',
+        'kind': 'The kind of memory, one word such as `decision`.',
+        'tags': 'The kind and the tags that its front matter states.',
+    },
+    'FolderListing': {
+        'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
+        'notes': 'The folders and the notes of one page, each by path.',
+        'cursor': 'Send it to get what follows; null if nothing does.',
+    },
     'ListParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'path': 'A note, by its path from the root or an absolute one.',

@@ -49,6 +49,7 @@ GROWING: dict[str, str] = {
     ),
     "list by kind": "a page has more notes than the small workspace has of the kind",
     "list by worth": "sorts all sections that pass the filters",
+    "links orphans": "looks at the notes until enough of them have no link",
     "similar": MATCHES,
     "duplicates": "compares all sections, some at a time",
     "access.stats": "sorts all sections that were recalled",

@@ -356,6 +356,46 @@ class Listing(Result, frozen=True, kw_only=True):
     freshness: Freshness
 
 
+FolderWords = Annotated[str, msgspec.Meta(max_length=200)]
+FolderLimit = Annotated[int, msgspec.Meta(ge=1, le=500)]
+
+
+class FolderParams(WorkspaceParams, frozen=True, kw_only=True):
+    """A folder to list, or words to find notes by their names."""
+
+    folder: Name = ""
+    """From the root; empty for the root."""
+    words: FolderWords = ""
+    """Only notes, in any folder, that have each of these words in their path, their title or
+    another name, or as their kind; `#word` begins a tag of their front matter."""
+    limit: FolderLimit = 200
+    cursor: Name | None = None
+    """The `cursor` of an answer, to get what follows."""
+
+
+class FolderInfo(Result, frozen=True, kw_only=True):
+    path: str
+    n_notes: int
+    """The notes beneath it, counted up to 100."""
+
+
+class NoteNameInfo(Result, frozen=True, kw_only=True):
+    path: str
+    title: str
+    kind: str | None
+    tags: list[str]
+    """The kind and the tags that its front matter states."""
+
+
+class FolderListing(Result, frozen=True, kw_only=True):
+    workspace: str
+    folders: list[FolderInfo]
+    notes: list[NoteNameInfo]
+    """The folders and the notes of one page, each by path."""
+    cursor: str | None
+    """Send it to get what follows; null if nothing does."""
+
+
 # --- the commands of the memory tool ----------------------------------------------------------
 
 _NOTE = "path NOTE"
@@ -741,6 +781,16 @@ OPERATIONS = (
         shape=Shape.STEPS,
         run="notes.read:render_texts",
         errors=OPENS,
+    ),
+    Operation(
+        name="list.folder",
+        params=FolderParams,
+        result=FolderListing,
+        summary="List the folders and notes right in a folder, or find notes by their names.",
+        shape=Shape.STEPS,
+        run="notes.read:list_folder",
+        errors=OPENS,
+        reads=True,
     ),
     Operation(
         name="list",

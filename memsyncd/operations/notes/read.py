@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import WORTH_ORDERS, Span
 from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
@@ -32,18 +33,22 @@ from memsyncd.engine.metadata import (
     make_valuation,
 )
 from memsyncd.engine.plan import RunOptions, add_accesses, complete_filters
-from memsyncd.engine.redaction import redact_notes
+from memsyncd.engine.redaction import must_redact, redact_notes
 from memsyncd.engine.relations import find_newest
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, TooLarge, make_reply_error
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.operations.call import Call
 from memsyncd.operations.notes.declare import (
+    FolderInfo,
+    FolderListing,
+    FolderParams,
     GetParams,
     Got,
     Listing,
     ListParams,
     NoteInfo,
+    NoteNameInfo,
     Rendered,
     RenderedTexts,
     RenderParams,
@@ -51,6 +56,7 @@ from memsyncd.operations.notes.declare import (
     SectionInfo,
 )
 from memsyncd.operations.pages import NotePlace, decode_cursor, encode_cursor
+from memsyncd.store.folders import find_by_name, list_entries, read_names
 from memsyncd.store.lookup import OrderName, PageOrder, StoredNote, find_page, stream_notes
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.sections import (
@@ -164,6 +170,55 @@ async def list_all(call: Call, params: ListParams) -> Listing:
         if page.after is not None and len(page.notes) < limit:
             break
     return Listing(workspace=workspace.id, notes=notes, cursor=cursor, freshness=read_freshness())
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+async def list_folder(call: Call, params: FolderParams) -> FolderListing:
+    """List the folders and notes right in a folder, or the notes with words in their names."""
+    workspace = await call.open()
+    return await call.read(partial(read_folder, workspace, call.config, params))
+
+
+def read_folder(workspace: Workspace, config: Config, params: FolderParams) -> FolderListing:
+    """Read one page. Raises BadRequest for a cursor of another method, and the errors of
+    `Workspace.acquire`.
+    """
+    place = decode_cursor(params.cursor)
+    after = place.path if place is not None else ""
+    words, limit = params.words.split(), params.limit
+    folders: list[FolderInfo] = []
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        if words:
+            notes = find_by_name(reader, words, after=after, limit=limit + 1)
+            last = notes[limit - 1].path if len(notes) > limit else None
+        else:
+            folder = params.folder.strip("/")
+            entries = list_entries(reader, folder, after=after, limit=limit + 1)
+            last = entries[limit - 1].path if len(entries) > limit else None
+            paths = [entry.path for entry in entries[:limit] if not entry.is_folder]
+            notes = read_names(reader, paths)
+            folders += [
+                FolderInfo(path=entry.path, n_notes=entry.n_notes)
+                for entry in entries[:limit]
+                if entry.is_folder
+            ]
+        show = redact if must_redact(reader, config) else str
+    return FolderListing(
+        workspace=workspace.id,
+        folders=folders,
+        notes=[
+            NoteNameInfo(
+                path=note.path,
+                title=show(note.title),
+                kind=note.kind and show(note.kind),
+                tags=[show(tag) for tag in note.tags],
+            )
+            for note in notes[:limit]
+        ],
+        cursor=encode_cursor(NotePlace(last)) if last is not None else None,
+    )
 
 
 # --- parts of a note ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Generated from the declarations by `python -m memsyncd.operations.generate`; do 
 from __future__ import annotations
 
 
-READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "log.agents", "memory.export", "profile", "recall", "records.backup", "search", "session.list", "session.resume", "share.log", "share.status", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
+READING = frozenset({"access.stats", "context", "diff", "duplicates", "field.history", "get", "history", "links", "list", "list.folder", "log.agents", "memory.export", "profile", "recall", "records.backup", "search", "session.list", "session.resume", "share.log", "share.status", "signal.inbox", "signal.outbox", "similar", "sources", "stats", "status", "sync", "task.context", "task.list", "task.ready", "topic.get", "topic.list", "validate"})
 """Operations that change neither notes nor records."""
 READING_IF: dict[str, dict[str, object]] = {"memory": {"command": "view"}, "triage": {"promote": None}, "index_project": {"apply": None}, "topic.archive": {"apply": None}, "topic.restore": {"apply": None}, "task.summarize": {"apply": None}, "archive": {"apply": None}, "archive.restore": {"apply": None}, "cleanup": {"apply": None}, "promote": {"apply": None}, "share.init": {"apply": None}}
 """Parameters with which an operation that writes only reads."""
