@@ -6,14 +6,15 @@ import { Layout } from "./layout.js";
 import { report, View } from "./view.js";
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
-const LIMIT = 10000;
-/** Links of one answer; the picture of a large vault grows answer by answer. */
-const PAGE = 2000;
-/** Links of the first answer, which is shown while the others are read. */
-const FIRST_PAGE = 300;
+/** Links of the first picture: of the notes with the most links. More are read on request. */
+const PART = 600;
+const MOST = 9600;
 const LISTED = 200;
 /** Notes without links that are added to the picture. */
-const MOST_ORPHANS = 3000;
+const MOST_ORPHANS = 300;
+/** Notes outside of the picture that the finder offers. */
+const OFFERED = 8;
+const TYPING_MS = 120;
 const HUES = 8;
 const RADIUS = 5;
 /** Room of a name in square pixels; names in a smaller room could not be told apart. */
@@ -40,6 +41,10 @@ export class GraphView extends View {
       zoom("⤢", "Fit", () => { this.isMoved = false; this.fit(); }));
     this.picture = h("div", { class: "graph" }, this.canvas, this.zoomTools);
     this.instead = h("div");
+    this.others = h("p", { class: "chips" });
+    this.typing = 0;
+    /** True if the workspace has links that the picture does not show. */
+    this.isPart = false;
     /** The folder of each note, as a number of `folders`. @type {number[]} */
     this.folderOf = [];
     /** @type {string[]} */
@@ -69,7 +74,7 @@ export class GraphView extends View {
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, this.tools, this.about, this.instead, this.picture, this.legend, this.list);
+    if (!this.firstChild) fill(this, this.tools, this.others, this.about, this.instead, this.picture, this.legend, this.list);
     this.resizer.observe(this.canvas);
     DARK.addEventListener("change", this.onScheme);
   }
@@ -80,39 +85,20 @@ export class GraphView extends View {
     DARK.removeEventListener("change", this.onScheme);
     this.worker?.terminate();
     clearTimeout(this.timer);
+    clearTimeout(this.typing);
     cancelAnimationFrame(this.frame);
     this.frame = 0;
   }
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const { path, orphans = "" } = this.place.values;
-    fill(this.tools, this.finder, !path && makeSwitch("Notes without links", Boolean(orphans), (isOn) => (location.hash = this.href("graph", { orphans: isOn ? "1" : "" }))),
+    const { path, orphans = "", n = "" } = this.place.values;
+    fill(this.tools, this.finder, !path && makeSwitch("Notes without links", Boolean(orphans), (isOn) => (location.hash = this.href("graph", { n, orphans: isOn ? "1" : "" }))),
       path && h("a", { class: "chip", "aria-current": "true", href: this.href("graph"), "aria-label": "Show all notes" }, `around ${nameNote(path)} ×`));
-    /** @type {any[]} */
-    let links = [];
-    let nLinks = 0;
-    do {
-      const found = await this.ask("links", { limit: links.length ? PAGE : FIRST_PAGE, offset: links.length, ...(path ? { path, depth: 2 } : {}) }, signal);
-      links = links.concat(found.links);
-      nLinks = found.n_links;
-      if (!found.links.length) break;
-      if (!this.paths.length) this.show(links, nLinks, []);
-    } while (links.length < Math.min(nLinks, LIMIT));
-    this.show(links, nLinks, orphans ? await this.listOrphans(links, signal) : []);
-  }
-
-  /** The notes without links. @param {any[]} links @param {AbortSignal} signal @returns {Promise<string[]>} */
-  async listOrphans(links, signal) {
-    const linked = new Set(links.flatMap((link) => (link.to ? [notePath(link.source), notePath(link.to)] : [])));
-    const orphans = [];
-    let cursor = null;
-    do {
-      const page = await this.ask("list", { sections: false, limit: 1000, cursor }, signal);
-      orphans.push(...page.notes.map((/** @type {any} */ note) => note.path).filter((/** @type {string} */ one) => !linked.has(one)));
-      cursor = page.cursor;
-    } while (cursor && orphans.length < MOST_ORPHANS);
-    return orphans.slice(0, MOST_ORPHANS);
+    const [found, lonely] = await Promise.all([
+      this.ask("links", { limit: Number(n) || PART, ...(path ? { path, depth: 2 } : { sort: "most" }) }, signal),
+      orphans ? this.ask("links", { orphans: true, limit: MOST_ORPHANS }, signal) : { orphans: [] }]);
+    this.show(found.links, found.n_links, lonely.orphans);
   }
 
   /** @param {any[]} links @param {number} nLinks @param {string[]} orphans */
@@ -146,8 +132,12 @@ export class GraphView extends View {
       this.shown = -1;
       this.run({ n: this.paths.length, edges: pairs, ...(places ? { places } : {}) });
     }
-    this.about.textContent = `${count(this.paths.length, "note")} and ${count(edges.size, "link")}${orphans.length ? ` · ${count(orphans.length, "note")} without links` : ""}${nLinks > LIMIT ? ` · of ${nLinks.toLocaleString()} links the first ${LIMIT.toLocaleString()} are shown` : ""}`;
-    this.canvas.setAttribute("aria-label", `Picture of ${this.about.textContent}. The same is listed below.`);
+    const about = `${count(this.paths.length, "note")} and ${count(edges.size, "link")}${orphans.length ? ` · ${orphans.length < MOST_ORPHANS ? "" : "the first "}${count(orphans.length, "note")} without links` : ""}`;
+    this.isPart = links.length < nLinks || Boolean(path);
+    const more = Math.min(MOST, 4 * links.length);
+    fill(this.about, about, links.length < nLinks && [path ? ` · the nearest of ${nLinks.toLocaleString()} links` : ` · the notes with the most links; in all there are ${nLinks.toLocaleString()} links `,
+      more > links.length && h("a", { class: "button plain", href: this.href("graph", { ...this.place.values, n: more }) }, "Show more")]);
+    this.canvas.setAttribute("aria-label", `Picture of ${about}. The same is listed below.`);
     const isEmpty = names.size === 0 || path !== undefined && edges.size === 0;
     for (const element of [this.picture, this.about, this.legend, this.list]) element.hidden = isEmpty;
     fill(this.instead, isEmpty && empty(path ? "This note has no links." : "No note leads to another yet.", h("p", {}, "Write ", h("code", {}, "[[Name of a note]]"), " in a note, and the two stand here side by side. A list item such as ", h("code", {}, "- depends_on [[Name of a note]]"), " says how they belong together."),
@@ -183,6 +173,16 @@ export class GraphView extends View {
     const words = this.finder.value.toLowerCase().split(/\s+/).filter(Boolean);
     this.matched = words.length ? new Set(this.paths.flatMap((path, at) => (words.every((word) => path.toLowerCase().includes(word)) ? [at] : []))) : null;
     this.redraw();
+    clearTimeout(this.typing);
+    fill(this.others);
+    if (words.length && this.isPart) this.typing = window.setTimeout(() => this.offer(words.join(" ")).catch(report), TYPING_MS);
+  }
+
+  /** Offer notes that are not in the picture. @param {string} words */
+  async offer(words) {
+    const { notes } = await this.ask("list.folder", { words, limit: OFFERED });
+    const others = notes.filter((/** @type {any} */ note) => !this.paths.includes(note.path));
+    if (others.length) fill(this.others, "Not in the picture: ", others.map((/** @type {any} */ note) => h("a", { class: "chip", href: this.href("graph", { path: note.path }) }, note.title || nameNote(note.path))));
   }
 
   /** Move the picture to the first note that the finder matches. */

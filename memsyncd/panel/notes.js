@@ -5,29 +5,39 @@ import { RpcError } from "./rpc.js";
 import { report, View } from "./view.js";
 import { editSection, memoryPath, remember, archive, promote } from "./write.js";
 
-const TREE_STEP = 400;
+/** Entries of one page of a folder, and of the notes that the filter finds. */
+const TREE_STEP = 150;
+/** A folder with fewer entries shows what is in its folders, up to this depth. */
+const FEW = 6, DEEP = 3;
 const ORDER = new Intl.Collator(undefined, { numeric: true });
 /** Notes with which a reader begins, the best first. */
 const FIRST = ["MEMORY.md", "Home.md", "README.md", "index.md", "Index.md", "home.md"];
-/** Notes of the first page of the tree: it is shown while the other pages are read. */
-const FIRST_PAGE = 200;
-/** The shortest time between two updates of the tree of a large vault. */
-const LIST_PAUSE_MS = 2000;
+/** The shortest time between two updates of the tree. */
+const LIST_PAUSE_MS = 500;
+/** How long the filter waits for the next letter. */
+const TYPING_MS = 80;
+/** Most notes whose titles are asked for the links to a note. */
+const MOST_TITLES = 50;
+/** The daemon counts so many notes of a folder. */
+const COUNTED = 100;
 
 export class NotesView extends View {
   constructor() {
     super();
     this.tree = h("nav", { class: "tree", "aria-label": "Notes" });
     this.article = h("article", { class: "note", tabindex: -1 });
-    this.wanted = h("input", { type: "search", placeholder: "Filter", title: "Words of the name, a kind or a #tag", "aria-label": "Filter the notes", oninput: () => this.showTree() });
-    /** @type {any[]} */
-    this.notes = [];
+    this.wanted = h("input", { type: "search", placeholder: "Filter", title: "Words of the name, a kind or a #tag", "aria-label": "Filter the notes", oninput: () => this.filterLater() });
     this.shownPath = "";
     this.shownLine = "";
     /** @type {any} */
     this.workspace = null;
     this.listedWorkspace = "";
-    this.listingTimer = 0;
+    this.listingTimer = this.typingTimer = 0;
+    /** The number of the last listing; an answer to an earlier one is dropped. */
+    this.turn = 0;
+    this.listing = Promise.resolve();
+    /** How many entries of a folder are shown, if more than a page. @type {Map<string, number>} */
+    this.lengths = new Map();
     /** @type {import("./write.js").Editor | null} */
     this.editor = null;
     /** True while the text of a section is read for the editor. */
@@ -62,17 +72,23 @@ export class NotesView extends View {
       this.article);
   }
 
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    clearTimeout(this.listingTimer);
+    clearTimeout(this.typingTimer);
+  }
+
   /** @param {AbortSignal} signal */
   async read(signal) {
-    let listing = Promise.resolve();
     if (this.listedWorkspace !== this.place.workspace) {
       this.listedWorkspace = this.place.workspace;
       this.shownPath = "";
-      this.notes = [];
+      this.lengths.clear();
+      this.folders.clear();
       fill(this.tree);
-      // Another note may be opened before the list of a large vault has arrived.
-      listing = this.list();
-      listing.catch((error) => {
+      // Another note may be opened before the tree has arrived.
+      this.listing = this.list();
+      this.listing.catch((error) => {
         this.listedWorkspace = "";
         report(error);
       });
@@ -80,13 +96,13 @@ export class NotesView extends View {
       this.workspace = known.workspaces.find((/** @type {any} */ one) => one.id === this.place.workspace);
     }
     this.toggleAttribute("data-chosen", Boolean(this.place.values.path ?? this.place.values.first));
-    // The note is shown before the list of a large vault has arrived.
+    // The note is shown before the tree has arrived.
     const path = this.place.values.path ?? await this.findFirst(signal);
     if (path) {
       await this.showNote(path, signal);
       localStorage.setItem(this.lastKey, path);
     } else {
-      await listing;
+      await this.listing;
       // On a phone, the text stands instead of the empty list.
       this.toggleAttribute("data-chosen", true);
       const add = h("button", { type: "button", class: "main", onclick: () => remember(this) }, "Write the first note");
@@ -112,25 +128,6 @@ export class NotesView extends View {
     return any.notes[0]?.path;
   }
 
-  /** Read the list of notes; the tree of a large vault is shown page by page. */
-  async list() {
-    const { workspace } = this.place;
-    const first = await this.ask("list", { sections: false, limit: FIRST_PAGE });
-    let notes = first.notes, { cursor } = first;
-    if (workspace === this.place.workspace && !this.notes.length) {
-      this.notes = notes;
-      this.showTree();
-    }
-    while (cursor && workspace === this.place.workspace) {
-      const page = await this.ask("list", { workspace, sections: false, limit: 1000, cursor });
-      notes = notes.concat(page.notes);
-      ({ cursor } = page);
-    }
-    if (workspace !== this.place.workspace) return;
-    this.notes = notes;
-    this.showTree();
-  }
-
   /** @param {{paths: string[], workspace: string, listing: boolean}} changed */
   changed(changed) {
     if (changed.listing && !this.listingTimer) {
@@ -138,7 +135,7 @@ export class NotesView extends View {
         this.listingTimer = 0;
         // The first note of a workspace is shown at once.
         this.list().then(() => (this.shownPath ? undefined : this.reload())).catch(report);
-      }, this.notes.length > TREE_STEP ? LIST_PAUSE_MS : 0);
+      }, this.shownPath ? LIST_PAUSE_MS : 0);
     }
     // While an editor is open the note does not change; the check at saving notices changes of others.
     if (!this.isEditing && (!this.shownPath || changed.paths.includes(this.shownPath))) {
@@ -146,88 +143,98 @@ export class NotesView extends View {
     }
   }
 
-  // --- the tree
+  // --- the tree: the entries of a folder are read when it is opened
 
-  showTree() {
-    const words = this.wanted.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const chosen = this.notes.filter((note) => {
-      const tags = note.tags.map((/** @type {string} */ tag) => `#${tag}`).join(" ");
-      const text = `${note.path} ${note.title} ${note.kind ?? ""} ${tags}`.toLowerCase();
-      return words.every((word) => text.includes(word));
-    });
-    const what = words.length ? `${chosen.length} of ${this.notes.length}` : count(this.notes.length, "note");
-    const index = FIRST.map((path) => chosen.find((note) => note.path === path)).find(Boolean);
-    fill(this.tree, h("p", { class: "quiet small", role: "status" }, what), index && h("ul", {}, this.makeFile(index)),
-      this.makeFolder("", chosen.filter((note) => note !== index).sort((one, other) => ORDER.compare(one.path, other.path)), words.length > 0));
+  filterLater() {
+    clearTimeout(this.typingTimer);
+    this.typingTimer = window.setTimeout(() => this.list().catch(report), TYPING_MS);
+  }
+
+  /** Show the folders that are open, or the notes that the filter finds. */
+  async list() {
+    const turn = (this.turn += 1), { workspace } = this.place, words = this.wanted.value.trim();
+    const [{ notes }, ...parts] = await Promise.all(words ? [{ notes: 0 }, this.makeFound(words)]
+      : [this.ask("stats", { by: ["kind"], limit: 1 }), this.makeFolder("", 0)]);
+    if (turn !== this.turn || workspace !== this.place.workspace) return;
+    fill(this.tree, !words && h("p", { class: "quiet small", role: "status" }, count(notes, "note")), parts);
     this.markCurrent(this.shownPath);
   }
 
-  /**
-   * Make the list of a folder. Folders within are filled when they are opened.
-   * @param {string} prefix @param {any[]} notes @param {boolean} isOpen
-   * @returns {HTMLElement}
-   */
-  makeFolder(prefix, notes, isOpen) {
-    /** @type {Map<string, any[]>} */
-    const folders = new Map();
-    const files = [];
-    for (const note of notes) {
-      const rest = note.path.slice(prefix.length);
-      const cut = rest.indexOf("/");
-      const name = rest.slice(0, Math.max(0, cut)), inside = folders.get(name);
-      if (cut < 0) files.push(note);
-      else if (inside) inside.push(note);
-      else folders.set(name, [note]);
+  /** @param {Record<string, unknown>} params @param {number} [length] @returns {Promise<{folders: any[], notes: any[], cursor: string | null}>} */
+  async readEntries(params, length = TREE_STEP) {
+    const found = await this.ask("list.folder", { ...params, limit: TREE_STEP });
+    while (found.cursor && found.folders.length + found.notes.length < length) {
+      const page = await this.ask("list.folder", { ...params, limit: TREE_STEP, cursor: found.cursor });
+      found.folders.push(...page.folders);
+      found.notes.push(...page.notes);
+      found.cursor = page.cursor;
     }
-    const list = h("ul");
-    for (const [name, inside] of folders) {
-      const inner = `${prefix}${name}/`;
-      const wasOpen = this.folders.get(inner);
-      const details = h("details", { "data-folder": inner, open: isOpen || (wasOpen ?? (folders.size + files.length < 6 || (this.shownPath || this.place.values.path || "").startsWith(inner))) },
-        h("summary", {}, name, h("span", { class: "quiet small" }, ` ${inside.length}`)));
-      const show = () => {
-        if (details.open && details.children.length === 1) details.append(this.makeFolder(inner, inside, isOpen));
-      };
-      details.addEventListener("toggle", () => {
-        if (!isOpen) this.folders.set(inner, details.open);
-        show();
-      });
-      show();
-      list.append(h("li", {}, details));
-    }
-    this.addFiles(list, files, 0);
-    return list;
+    return found;
   }
 
-  /** @param {HTMLElement} list @param {any[]} files @param {number} from */
-  addFiles(list, files, from) {
-    list.append(...files.slice(from, from + TREE_STEP).map((note) => this.makeFile(note)));
-    if (files.length <= from + TREE_STEP) return;
-    const more = h("button", { type: "button" }, `${files.length - from - TREE_STEP} more`);
-    const item = h("li", {}, more);
-    more.addEventListener("click", () => {
-      item.remove();
-      this.addFiles(list, files, from + TREE_STEP);
+  /** The notes that have the words, each with its folder. @param {string} words @returns {Promise<HTMLElement>} */
+  async makeFound(words) {
+    const { notes, cursor } = await this.readEntries({ words });
+    return h("div", {}, h("p", { class: "quiet small", role: "status" }, cursor ? `the first ${count(notes.length, "note")}` : count(notes.length, "note")),
+      notes.length === 0 && h("p", { class: "quiet small" }, "No name has these words. ", h("a", { href: this.href("search", { q: words }) }, "Search the texts")),
+      h("ul", {}, notes.map((note) => this.makeFile(note, note.path.slice(0, note.path.lastIndexOf("/"))))));
+  }
+
+  /** Make the list of a folder. @param {string} folder @param {number} depth @returns {Promise<HTMLElement>} */
+  async makeFolder(folder, depth) {
+    const { folders, notes, cursor } = await this.readEntries({ folder }, this.lengths.get(folder));
+    const order = (/** @type {any} */ one, /** @type {any} */ other) => ORDER.compare(one.path, other.path);
+    const index = folder ? undefined : FIRST.map((path) => notes.find((note) => note.path === path)).find(Boolean);
+    const isFew = folders.length + notes.length < FEW && depth < DEEP;
+    const inside = await Promise.all(folders.sort(order).map(async (one) => {
+      const wasOpen = this.folders.get(one.path), shown = this.shownPath || this.place.values.path || "";
+      return this.makeEntry(one, depth, wasOpen ?? (isFew || shown.startsWith(`${one.path}/`)));
+    }));
+    const files = notes.filter((note) => note !== index).sort(order), isHere = (/** @type {string} */ path) => path.startsWith(folder && `${folder}/`) && path.indexOf("/", folder.length + 1) < 0;
+    // The note that is read may stand on a later page.
+    if (cursor && this.shownPath && isHere(this.shownPath) && !notes.some((note) => note.path === this.shownPath)) files.push({ path: this.shownPath, title: "", kind: null, tags: [] });
+    const more = cursor && h("li", {}, h("button", { type: "button", class: "plain", onclick: () => {
+      this.lengths.set(folder, folders.length + notes.length + TREE_STEP);
+      this.list().catch(report);
+    } }, "More…"));
+    return h("ul", {}, index && this.makeFile(index), inside, files.map((note) => this.makeFile(note)), more);
+  }
+
+  /** @param {{path: string, n_notes: number}} folder @param {number} depth @param {boolean} isOpen @returns {Promise<HTMLElement>} */
+  async makeEntry({ path, n_notes: n }, depth, isOpen) {
+    const details = h("details", { "data-folder": path, open: isOpen },
+      h("summary", {}, path.slice(path.lastIndexOf("/") + 1), h("span", { class: "quiet small" }, n < COUNTED ? ` ${n}` : ` ${COUNTED - 1}+`)));
+    if (isOpen) details.append(await this.makeFolder(path, depth + 1));
+    details.addEventListener("toggle", () => {
+      this.folders.set(path, details.open);
+      if (!details.open || details.children.length > 1) return;
+      details.append(h("ul"));
+      this.makeFolder(path, depth + 1).then((list) => {
+        details.lastElementChild?.replaceWith(list);
+        this.markCurrent(this.shownPath);
+      }).catch(report);
     });
-    list.append(item);
+    return h("li", {}, details);
   }
 
-  /** @param {any} note */
-  makeFile(note) {
+  /** @param {any} note @param {string} [folder] */
+  makeFile(note, folder) {
     return h("li", {}, h("a", { class: "entry", href: this.noteHref(note.path), "data-path": note.path, title: [note.path, ...note.tags.map((/** @type {string} */ tag) => `#${tag}`)].join("  ") },
-      note.title || nameNote(note.path), " ", badges({ kind: note.kind })));
+      note.title || nameNote(note.path), " ", badges({ kind: note.kind }), folder && h("span", { class: "quiet small where" }, folder)));
   }
 
-  /** Open the folders of a note in the tree. @param {string} path */
-  openFolders(path) {
-    for (let cut = path.indexOf("/"); cut >= 0; cut = path.indexOf("/", cut + 1)) {
-      const folder = [...this.tree.querySelectorAll("details")].find((one) => one.dataset.folder === path.slice(0, cut + 1));
-      if (!folder || folder.open) continue;
-      folder.open = true;
-      // The browser tells of it later, but the folder within is needed now.
-      folder.dispatchEvent(new Event("toggle"));
+  /** Show a note in the tree: open its folders, and mark it. @param {string} path */
+  async openFolders(path) {
+    await this.listing;
+    const link = [...this.tree.querySelectorAll("a")].find((one) => one.dataset.path === path);
+    if (link) {
+      for (let parent = link.closest("details"); parent; parent = parent.parentElement?.closest("details") ?? null) parent.open = true;
+      this.markCurrent(path);
+    } else if (!this.wanted.value.trim()) {
+      for (let cut = path.indexOf("/"); cut >= 0; cut = path.indexOf("/", cut + 1)) this.folders.set(path.slice(0, cut), true);
+      await this.list();
     }
-    [...this.tree.querySelectorAll("a")].find((one) => one.dataset.path === path)?.scrollIntoView({ block: "nearest" });
+    this.tree.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   }
 
   /** @param {string} path */
@@ -254,8 +261,9 @@ export class NotesView extends View {
       this.ask("render", { path, line: Math.max(1, Number(line) || 1) }, signal),
       this.ask("list", { path }, signal).catch(instead({ notes: [] })),
       this.ask("links", { path, limit: 200 }, signal).catch(() => ({ links: [], n_links: 0 })),
-      this.ask("problems", {}, signal).catch(instead({ problems: [] })),
+      this.ask("problems", { path }, signal).catch(instead({ problems: [] })),
     ]);
+    const titles = await this.readTitles(linked.links.filter((/** @type {any} */ one) => notePath(one.source) !== path), signal).catch(instead(new Map()));
     signal.throwIfAborted();
     const note = listed.notes.find((/** @type {any} */ one) => one.path === path);
     const isSame = this.shownPath === path && this.shownLine === line;
@@ -269,11 +277,11 @@ export class NotesView extends View {
     const sections = (note?.sections ?? []).filter((/** @type {any} */ one) => one.start_line >= rendered.start_line && one.start_line <= rendered.end_line);
     this.addSectionTools(body, sections, path);
     fill(this.article, this.makeHead(path, rendered, note, said), this.makePager(path, rendered), body, this.makePager(path, rendered),
-      this.makeProblems(path, problems.problems), this.makeSections(note, sections), this.makeLinks(path, linked));
+      this.makeProblems(path, problems.problems), this.makeSections(note, sections), this.makeLinks(path, linked, titles));
     if (isSame) this.article.scrollTop = scroll;
     this.showLine(Number(line), isSame);
-    if (!isSame) this.openFolders(path);
     this.markCurrent(path);
+    if (!isSame) this.openFolders(path).catch(report);
     if (!isSame && document.activeElement === document.body) this.article.focus({ preventScroll: true });
   }
 
@@ -371,10 +379,17 @@ export class NotesView extends View {
       table("Sections", ["Section", "Lines", "Labels", "Importance", "Date", "Other keys"], rows));
   }
 
-  /** @param {string} path @param {any} linked */
-  makeLinks(path, linked) {
+  /** The titles of the notes from which links come. @param {any[]} links @param {AbortSignal} signal @returns {Promise<Map<string, string>>} */
+  async readTitles(links, signal) {
+    const paths = [...new Set(links.map((one) => notePath(one.source)))].slice(0, MOST_TITLES);
+    const { notes } = paths.length ? await this.ask("list", { filters: { path: paths }, sections: false, limit: paths.length }, signal) : { notes: [] };
+    return new Map(notes.map((/** @type {any} */ note) => [note.path, note.title]));
+  }
+
+  /** @param {string} path @param {any} linked @param {Map<string, string>} titles */
+  makeLinks(path, linked, titles) {
     const isOwn = (/** @type {string} */ anchor) => notePath(anchor) === path;
-    const titleOf = (/** @type {string} */ anchor) => this.notes.find((note) => note.path === notePath(anchor))?.title;
+    const titleOf = (/** @type {string} */ anchor) => titles.get(notePath(anchor));
     const backlinks = linked.links.filter((/** @type {any} */ one) => !isOwn(one.source));
     const dangling = linked.links.filter((/** @type {any} */ one) => isOwn(one.source) && !one.to && !one.elsewhere);
     return h("section", { class: "prose links" }, backlinks.length > 0 && [h("h3", {}, `Linked from ${count(backlinks.length, "place")}`),

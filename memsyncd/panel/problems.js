@@ -31,10 +31,10 @@ export class ProblemsView extends View {
 
   /** @param {AbortSignal} signal */
   async read(signal) {
-    const [found, dangling] = await Promise.all([this.ask("problems", {}, signal), this.ask("links", { dangling: true, limit: SHOWN }, signal)]);
-    const rows = found.problems.slice(0, SHOWN), left = found.problems.length - rows.length;
+    const [found, dangling] = await Promise.all([this.ask("problems", { limit: SHOWN }, signal), this.ask("links", { dangling: true, limit: SHOWN }, signal)]);
+    const rows = found.problems, left = found.n_problems - rows.length;
     fill(this.list, rows.length + dangling.links.length === 0 && empty("No problems", h("p", {}, "Every note could be read, and every link leads to a note.")),
-      rows.length > 0 && [h("h2", {}, count(found.problems.length, "problem")), h("ul", { class: "list" }, rows.map((/** @type {any} */ problem) => this.makeProblem(problem)))],
+      rows.length > 0 && [h("h2", {}, count(found.n_problems, "problem")), h("ul", { class: "list" }, rows.map((/** @type {any} */ problem) => this.makeProblem(problem)))],
       left > 0 && h("p", { class: "quiet" }, withCommands(`${count(left, "more problem")}: memsyncd problems`)),
       dangling.links.length > 0 && [h("h2", {}, `${count(dangling.n_links, "link")} that ${dangling.n_links === 1 ? "leads" : "lead"} to no note`), h("ul", { class: "list" }, dangling.links.map((/** @type {any} */ link) => this.makeLink(link))),
         dangling.n_links > SHOWN && h("p", { class: "quiet" }, withCommands(`the first ${SHOWN} are shown; all: memsyncd links --dangling`))]);

@@ -4,8 +4,8 @@ import { badges, contradictions, copyButton, empty, fill, h, highlight, makeSwit
 import { makeHref, View } from "./view.js";
 import { remember } from "./write.js";
 
-const STEP = 50;
-const MOST = 200;
+/** Hits that are shown first, the hits of one answer, from which the facets come, and the most. */
+const FIRST = 20, STEP = 50, MOST = 200;
 /** Values of a facet that are shown. */
 const VALUES = 12;
 /** Number of links whose relations are offered. */
@@ -48,7 +48,7 @@ export class SearchView extends View {
   /** @param {AbortSignal} signal */
   async read(signal) {
     const { q = "", sort = "", explain = "", all = "", n = "", follow = "" } = this.place.values;
-    const limit = Number(n) || STEP;
+    const first = Number(n) || FIRST, limit = Math.max(first, STEP);
     const filters = this.readFilters();
     this.showChips();
     if (!q.trim() && !Object.keys(filters).length) {
@@ -64,8 +64,8 @@ export class SearchView extends View {
       found.relaxed && " · no passage holds every word", found.query_problems.map((/** @type {string} */ problem) => [" · ", this.withLinks(problem)]).flat(),
       found.excluded.length > 0 && ` · without: ${found.excluded.join(" ")}`, left.map((/** @type {any} */ workspace) => ` · ${workspace.name} is left out: ${workspace.failure}`));
     this.showFacets(found.hits);
-    fill(this.results, found.hits.length ? h("ol", {}, found.hits.map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
-      isFull && limit < MOST && h("li", {}, h("a", { class: "button", href: this.href("search", { ...this.place.values, n: MOST }) }, "More hits")))
+    fill(this.results, found.hits.length ? h("ol", {}, found.hits.slice(0, first).map((/** @type {any} */ hit) => this.makeHit(hit, Boolean(all))),
+      (found.hits.length > first || isFull && limit < MOST) && h("li", {}, h("a", { class: "button", href: this.href("search", { ...this.place.values, n: first < STEP ? STEP : MOST }) }, "More hits")))
       : [h("p", {}, this.withLinks(sentence(found.why_empty ?? "nothing was found"))), found.did_you_mean && h("p", {}, "Did you mean ",
         h("a", { href: this.href("search", { ...this.place.values, q: found.did_you_mean }) }, found.did_you_mean), "?"), this.makeHelp()]);
     if (found.hits.length) this.remember(q);

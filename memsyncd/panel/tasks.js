@@ -40,7 +40,7 @@ export class TasksView extends View {
       { title: "Done", n: done.length, items: done, without: "Nothing is done yet." },
       ...(record.length ? [{ title: "Record", n: record.length, items: record, without: "" }] : []),
     ];
-    const texts = await this.renderTexts(columns.flatMap((column) => column.items.map((/** @type {any} */ section) => cut(section.text))), signal);
+    const texts = await this.renderTexts(columns.flatMap((column) => column.items.map((/** @type {any} */ section) => cut(section.text ?? ""))), signal);
     fill(this, h("nav", { "aria-label": "Tasks", class: "chips" }, h("a", { class: "chip", href: this.href("tasks"), "aria-current": task ? null : "true" }, "All tasks"),
       names.map((/** @type {any} */ group) => h("a", { class: "chip", href: this.href("tasks", { task: group.value }), "aria-current": group.value === task ? "true" : null }, `${group.value} `, h("span", { class: "quiet small" }, group.sections))),
       h("button", { type: "button", onclick: () => remember(this, { task: task || "" }) }, "New…")),
@@ -65,8 +65,8 @@ export class TasksView extends View {
   /** The first blocked and the last finished sections of all tasks. @param {Set<string>} isReady @param {AbortSignal} signal @returns {Promise<[any[], any[], any[]]>} */
   async readAll(isReady, signal) {
     const find = async (/** @type {Record<string, unknown>} */ filters) => {
-      const found = await this.ask("search", { query: "", filters: { has: ["task"], ...filters }, limit: FEW, ...(filters.status === DONE ? { sort: "recency" } : {}) }, signal);
-      return found.hits.map((/** @type {any} */ hit) => ({ ...hit, text: hit.snippet }));
+      const { notes } = await this.ask("list", { filters: { has: ["task"], ...filters }, limit: FEW, ...(filters.status === DONE ? { sort: "recency" } : {}) }, signal);
+      return notes.flatMap((/** @type {any} */ note) => note.sections.map((/** @type {any} */ section) => ({ ...section, path: note.path, title: note.title }))).slice(0, FEW);
     };
     const [blocked, done] = await Promise.all([find({ status: ["blocked"] }), find({ status: DONE, include_archived: true })]);
     return [blocked.filter((/** @type {any} */ section) => !isReady.has(section.anchor)), done, []];

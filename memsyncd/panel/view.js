@@ -131,21 +131,6 @@ export class View extends HTMLElement {
   }
 
   /**
-   * List the notes of all pages.
-   * @param {Record<string, unknown>} params @param {AbortSignal} [signal] @returns {Promise<any[]>}
-   */
-  async listNotes(params, signal) {
-    const notes = [];
-    let cursor = null;
-    do {
-      const page = await this.ask("list", { ...params, limit: 1000, cursor }, signal);
-      notes.push(...page.notes);
-      cursor = page.cursor;
-    } while (cursor);
-    return notes;
-  }
-
-  /**
    * Render pieces of markdown; each becomes an element. Links lead to the notes that they name.
    * @param {string[]} texts @param {AbortSignal} [signal] @returns {Promise<HTMLElement[]>}
    */
