@@ -58,6 +58,7 @@ class Effort:
     note_bytes: int = 1_000_000
     n_vault_notes: int = 10_000
     n_sections: int = 10_000
+    n_panel_sections: int = 55_000
     n_accesses: int = 100_000
     n_reads: int = 3
     n_workspaces: int = 100
@@ -77,6 +78,7 @@ QUICK = Effort(
     note_bytes=20_000,
     n_vault_notes=40,
     n_sections=200,
+    n_panel_sections=200,
     n_accesses=400,
     n_reads=1,
     n_workspaces=2,

@@ -1,5 +1,5 @@
 """Measures the panel in Chromium: the size of its files, its first paint, a save until the page
-shows it, and the frames of the picture of links.
+shows it, each view of a large workspace, and the frames of the picture of links.
 """
 
 from __future__ import annotations
@@ -16,10 +16,18 @@ from typing import TYPE_CHECKING, Any
 from tests.benchmarks.bench import Bench, compare
 from tests.benchmarks.figure import Figure, Measured, Target, find_median, find_percentile
 from tests.benchmarks.home import Home
-from tests.panel.chromium import find_missing, open_page, running_browser, show_view
+from tests.growing import SECTIONS_A_NOTE, write_notes
+from tests.panel.chromium import (
+    VIEWS,
+    find_missing,
+    measure_view,
+    open_page,
+    running_browser,
+    show_view,
+)
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import CDPSession, Page
 
 SUFFIXES = (".html", ".js", ".css", ".svg")
 MOST_LINKED_NOTES = 2_000
@@ -64,6 +72,7 @@ def measure_panel(bench: Bench) -> Iterator[Figure]:
         yield from measure_paint(bench, page)
         yield from measure_saves(bench, home, page, workspace)
         client.call("workspace.remove", workspace=workspace)
+        yield from measure_views(bench, home, page)
         home.add(make_linked_notes(home, min(MOST_LINKED_NOTES, bench.effort.n_vault_notes)))
         time.sleep(bench.effort.calm_s)
         yield from measure_frames(page, home.workspace())
@@ -108,6 +117,46 @@ def measure_saves(bench: Bench, home: Home, page: Page, workspace: str) -> Itera
         )
 
 
+def measure_views(bench: Bench, home: Home, page: Page) -> Iterator[Figure]:
+    """The least of some turns for each view of a workspace with many sections."""
+    root = home.folder / "many"
+    root.mkdir()
+    write_notes(root, max(20, bench.effort.n_panel_sections // SECTIONS_A_NOTE))
+    home.add(root)
+    if bench.effort.calm_s:
+        home.wait_until_quiet()
+    workspace = home.workspace()
+    sections = f"{workspace['sections']:,} sections"
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    for case in VIEWS:
+        turns = []
+        for _ in range(bench.effort.n_rounds):
+            before_s, page_before_s = home.cpu_s(), read_page_s(session)
+            shown = measure_view(page, case, workspace["id"])
+            daemon_ms = (home.cpu_s() - before_s) * 1000
+            turns.append((shown, daemon_ms, (read_page_s(session) - page_before_s) * 1000))
+        daemon_ms, page_ms = (min(turn[at] for turn in turns) for at in (1, 2))
+        calm_ms = min(shown.calm_ms for shown, _, _ in turns)
+        yield compare(
+            "panel",
+            f"view {case} of {sections}, until its content stands there",
+            [Measured(value=min(shown.shown_ms for shown, _, _ in turns))],
+            unit="ms",
+            target=Target(most=300, unit="ms"),
+            note=f"calm after {calm_ms:.0f} ms; processor: daemon {daemon_ms:.0f},"
+            f" page {page_ms:.0f} ms",
+        )
+    with home.client() as client:
+        client.call("workspace.remove", workspace=workspace["id"])
+
+
+def read_page_s(session: CDPSession) -> float:
+    """The processor time of the page's main thread so far."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
+
+
 def make_linked_notes(home: Home, n_notes: int) -> Path:
     """Make a workspace in which each note has three links, most of them to the same few notes."""
     folder = home.folder / "linked" / ".memories"
@@ -124,7 +173,7 @@ def measure_frames(page: Page, workspace: dict[str, Any]) -> Iterator[Figure]:
     show_view(page, "status", workspace["id"])
     page.evaluate(COUNT_FRAMES)
     idle = take_frames(page, 0.5)
-    show_view(page, "graph", workspace["id"])
+    show_view(page, "graph", workspace["id"], f"&n={3 * MOST_LINKED_NOTES}")
     page.evaluate("frames_.length = 0")
     page.wait_for_selector("canvas[data-settled]")
     settling = take_frames(page, 0)

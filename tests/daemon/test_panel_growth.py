@@ -1,0 +1,54 @@
+"""No view of the panel asks for answers, or makes elements, that grow with the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.daemon.conftest import Place
+from tests.growing import SECTIONS_A_NOTE, write_notes
+from tests.panel.chromium import PROGRAM, VIEWS, measure_view, open_page, running_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from tests.daemon.conftest import Daemon, Home
+
+pytest.importorskip("playwright.sync_api", reason="not installed: playwright")
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="not installed: chromium")
+N_SECTIONS = (1_000, 10_000)
+MOST = 1.3
+"""A view that has so many times as much in the larger workspace grows with it."""
+LEAST_ELEMENTS, LEAST_BYTES = 1_000, 40_000
+"""So much may come from pages that the smaller workspace does not fill."""
+
+
+@pytest.fixture(scope="module")
+def page(daemon: Daemon) -> Iterator[Page]:
+    with running_browser() as browser, daemon.client() as client:
+        yield open_page(browser, client, viewport={"width": 1280, "height": 800})
+
+
+@pytest.fixture(scope="module")
+def workspaces(home: Home, daemon: Daemon) -> list[str]:
+    ids = []
+    for n_sections in N_SECTIONS:
+        root = home.make_folder()
+        write_notes(root, n_sections // SECTIONS_A_NOTE)
+        place = Place(home, daemon, root)
+        ids.append(place.id)
+        place.client.close()
+    return ids
+
+
+@pytest.mark.parametrize("case", VIEWS)
+def test_a_view_has_no_more_in_a_larger_workspace(
+    case: str, page: Page, workspaces: list[str]
+) -> None:
+    small, large = (measure_view(page, case, workspace) for workspace in workspaces)
+    print(f"\n{case}: {small} and {large}")
+    assert large.n_elements <= max(MOST * small.n_elements, LEAST_ELEMENTS)
+    assert large.n_bytes <= max(MOST * small.n_bytes, LEAST_BYTES)
