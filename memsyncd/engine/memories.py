@@ -1,8 +1,4 @@
-"""Find memories in notes as indexed, and read their text from the disk.
-
-A memory is a section of the first or second level without others of the second level beneath it,
-with all sections beneath it.
-"""
+"""Find memories in notes as indexed, and read their text from the disk."""
 
 from __future__ import annotations
 
@@ -13,8 +9,9 @@ import msgspec
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.kinds import KindDefaults, find_kind
-from memsyncd.core.editing.sections import SECTION_LEVEL, find_sections_bytes
+from memsyncd.core.editing.sections import find_sections_bytes
 from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.memories import find_end, split_memories
 from memsyncd.core.paths import NotePath
 from memsyncd.core.search.filters import Filters
 from memsyncd.engine.workspace import Workspace
@@ -37,10 +34,13 @@ PLAN_LIMIT_S = 10.0
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """A section with the sections beneath it, in the note with this digest as indexed."""
+    """A section with the sections beneath it, in the note with this digest and this generation as
+    indexed.
+    """
 
     path: str
     digest: str
+    generation: int
     sections: tuple[OutlinedSection, ...]
     is_whole: bool = False
     """All of the note."""
@@ -51,27 +51,10 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def list_memories(notes: Iterable[OutlinedNote]) -> Iterator[Memory]:
-    """Yield the memories of notes. Text before the first heading, and a title, are no memories."""
+    """Yield the memories of notes."""
     for note in notes:
-        sections = note.sections
-        at = 0
-        while at < len(sections):
-            head, after = sections[at], _find_end(sections, at)
-            is_title = any(section.level <= SECTION_LEVEL for section in sections[at + 1 : after])
-            if head.level and not is_title:
-                yield Memory(note.path, note.digest, sections[at:after])
-            at = at + 1 if is_title else after
-
-
-def _find_end(sections: Sequence[OutlinedSection], at: int) -> int:
-    """Return where the sections beneath the one at `at` end."""
-    head, beneath = sections[at], f"{sections[at].anchor}/"
-    after = at + 1
-    while after < len(sections) and (
-        sections[after].level > head.level > 0 and sections[after].anchor.startswith(beneath)
-    ):
-        after += 1
-    return after
+        for start, end in split_memories(note.sections):
+            yield Memory(note.path, note.digest, note.generation, note.sections[start:end])
 
 
 def list_named(notes: Iterable[OutlinedNote], anchors: Iterable[str]) -> Iterator[Memory]:
@@ -84,8 +67,8 @@ def list_named(notes: Iterable[OutlinedNote], anchors: Iterable[str]) -> Iterato
         done = 0
         for at in positions:
             if at >= done:
-                done = _find_end(note.sections, at)
-                yield Memory(note.path, note.digest, note.sections[at:done])
+                done = find_end(note.sections, at)
+                yield Memory(note.path, note.digest, note.generation, note.sections[at:done])
         named -= {note.sections[at].anchor for at in positions}
     if named:
         hint = "list sections with: memsyncd list --sections"

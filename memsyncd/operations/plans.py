@@ -3,6 +3,7 @@
 A plan to archive or restore counts the memories that change, that stay and that cannot change,
 names a page of each, and has a digest. It is computed from the index alone, some notes at a time,
 so that it may take long: it ends when its client leaves, and saves and other reads go on meanwhile.
+A plan by a rule that is only shown reads no more than its page (`upkeep/rules`).
 Only the notes of the page that is shown are read from the disk, to tell which of their memories
 cannot be changed.
 
@@ -13,7 +14,7 @@ a digest and the plan, computed again, has another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from msgspec.structs import asdict, replace
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.kinds import find_kind
+from memsyncd.core.memories import Outlook, find_outlook
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import NotePath
 from memsyncd.core.upkeep import (
@@ -36,9 +38,7 @@ from memsyncd.engine.edit import Decide, Edit, EditOutcome, Put, make_put
 from memsyncd.engine.memories import PLAN_LIMIT_S, Memory
 from memsyncd.engine.metadata import (
     Valuation,
-    find_stored_day,
     make_valuation,
-    make_worth_finder,
 )
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Conflict, NoteNotFound, TooLarge
@@ -51,11 +51,11 @@ from memsyncd.operations.upkeep.declare import (
     Upkept,
 )
 from memsyncd.store.lookup import read_note_paths
+from memsyncd.store.outlooks import mark_section
 from memsyncd.store.sections import OutlinedNote, read_outlines
 
 Act = Literal["archive", "restore", "cleanup", "topic.archive", "topic.restore"]
 _RESTORING = frozenset(("restore", "topic.restore"))
-PROJECT = "project"
 Verdict = tuple[Literal["change", "retain", "skip"], str]
 """Whether a memory changes, stays or cannot change, and the reason."""
 Judge = Callable[[Memory], Verdict | None]
@@ -111,12 +111,16 @@ def make_planned_decision(
 def check_plan(command: str, wanted: str | None, digest: str | None) -> None:
     """Raise Conflict if the client wants the plan of a digest, and the plan has another now."""
     if wanted is not None and wanted != digest:
-        raise Conflict(
-            f"{command}: notes have changed since this was planned",
-            hint="plan again, then apply that plan",
-            wanted=wanted,
-            digest=digest,
-        )
+        raise _make_conflict(command, wanted, digest)
+
+
+def _make_conflict(command: str, wanted: str, digest: str | None) -> Conflict:
+    return Conflict(
+        f"{command}: notes have changed since this was planned",
+        hint="plan again, then apply that plan",
+        wanted=wanted,
+        digest=digest,
+    )
 
 
 # --- archive and restore --------------------------------------------------------------------------
@@ -146,10 +150,11 @@ class MemoryChange(msgspec.Struct, frozen=True):
 
 
 class NotePlan(msgspec.Struct, frozen=True):
-    """The changes of one note, which has this digest in the index."""
+    """The changes of one note, which has this digest in the index since a generation."""
 
     path: NotePath
     digest: str
+    generation: int
     memories: list[MemoryChange]
 
     @property
@@ -158,8 +163,13 @@ class NotePlan(msgspec.Struct, frozen=True):
 
 
 class Planned(msgspec.Struct, kw_only=True):
-    """A plan: the notes that it changes, and the items of the page that stay or cannot change."""
+    """A plan: the notes that it changes, and the items of the page that stay or cannot change. A
+    plan by a rule that is only shown has the notes of the page alone.
+    """
 
+    name: str
+    """Names the plan for the client: the digest; before it, if a rule made the plan, the generation
+    of the index and a dash."""
     act: Act
     notes: list[NotePlan]
     retained: list[UpkeepItem]
@@ -168,14 +178,19 @@ class Planned(msgspec.Struct, kw_only=True):
     n_retained: int
     n_skipped: int
 
-    @property
-    def digest(self) -> str:
-        """The digest of the notes as they are and of the sections that change."""
-        changes = [
-            (note.path.text, note.digest, [memory.sections for memory in note.memories])
-            for note in self.notes
-        ]
-        return digest_bytes(msgspec.json.encode([self.act, changes]))
+    def check(self, command: str, wanted: str | None) -> None:
+        """Raise Conflict if the client wants a plan that is out of date, or another plan."""
+        if wanted is None:
+            return
+        generation, dash, digest = wanted.rpartition("-")
+        is_current = digest == self.name.rpartition("-")[2]
+        if dash and is_current:
+            is_current = generation.isdecimal() and all(
+                note.generation <= int(generation) for note in self.notes
+            )
+        if not is_current:
+            raise _make_conflict(command, wanted, self.name)
+        self.name = wanted
 
     def list_portions(self) -> Iterator[Sequence[NotePlan]]:
         """Yield the notes of each portion; one without notes if nothing changes."""
@@ -198,7 +213,7 @@ class Planned(msgspec.Struct, kw_only=True):
         ]
         n_changed, is_restored = self.n_changed - len(refused), self.act in _RESTORING
         return UpkeepPlan(
-            plan=self.digest,
+            plan=self.name,
             archived=[] if is_restored else changed,
             restored=changed if is_restored else [],
             retained=self.retained,
@@ -231,7 +246,7 @@ def plan_notes(
     def list_whole(notes: Sequence[OutlinedNote], _: Collection[str]) -> Iterator[Memory]:
         for note in notes:
             if note.sections:
-                yield Memory(note.path, note.digest, note.sections, is_whole=True)
+                yield Memory(note.path, note.digest, note.generation, note.sections, is_whole=True)
 
     return make_plan(workspace, act, judge, valuation, list_whole, paths, page)
 
@@ -275,30 +290,21 @@ def preview(workspace: Workspace, planned: Planned) -> UpkeepPlan:
     return planned.describe(refused)
 
 
-def make_memory_worth(valuation: Valuation) -> Callable[[Memory], float]:
-    """Return a function that computes the rounded worth of memories."""
-    find = make_worth_finder(valuation)
-
-    def find_worth(memory: Memory) -> float:
-        head = memory.head
-        stated = head.kind, head.priority, head.importance, head.updated, head.created
-        return round(find(head.anchor, *stated, find_stored_day(head)), 4)
-
-    return find_worth
-
-
 def find_protection(memory: Memory, config: Config) -> str:
     """Return why a memory is not archived: it is protected, or archived already. Empty if it may be
     archived.
     """
-    if any(section.lifecycle == PROJECT for section in memory.sections):
+    return explain_protection(find_outlook(memory.sections), config)
+
+
+def explain_protection(outlook: Outlook, config: Config) -> str:
+    """As `find_protection`, by the memory's outlook."""
+    if outlook.is_project:
         return "its lifecycle is project"
-    for section in memory.sections:
-        if find_kind(config.kinds, section.kind).protected:
-            return f"its kind, {section.kind}, is protected"
-    if all(section.status == ARCHIVED for section in memory.sections):
-        return "it is archived already"
-    return ""
+    for kind in outlook.kinds:
+        if find_kind(config.kinds, kind).protected:
+            return f"its kind, {kind}, is protected"
+    return "it is archived already" if outlook.is_archived else ""
 
 
 Select = Callable[[Sequence[OutlinedNote], Collection[str]], Iterator[Memory]]
@@ -319,44 +325,84 @@ def make_plan(
     `judge` decides which of them change. `reason` of an item is the reason of its verdict. Raises
     NotFresh when the client leaves.
     """
-    counts = {"change": 0, "retain": 0, "skip": 0}
-    listed: dict[str, list[UpkeepItem]] = {"retain": [], "skip": []}
-    changes: list[NotePlan] = []
-    for paths, notes in _read_notes(workspace, among):
-        for memory in select(notes, paths):
-            verdict = judge(memory)
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        paths = read_note_paths(reader) if among is None else sorted(among)
+    maker = PlanMaker(act, judge, valuation)
+    for several, notes in read_notes(workspace, paths):
+        maker.add(select(notes, several), lambda _kind, _memory, at: page.has(at))
+    return maker.finish()
+
+
+class PlanMaker:
+    """Collects the judged memories of a plan, in any order of notes."""
+
+    def __init__(self, act: Act, judge: Judge, valuation: Valuation) -> None:
+        self._act = act
+        self._judge = judge
+        self._valuation = valuation
+        self.counts = {"change": 0, "retain": 0, "skip": 0}
+        self.total = 0
+        """The sum of the marks of the first sections of the memories that change."""
+        self._listed: dict[str, list[UpkeepItem]] = {"retain": [], "skip": []}
+        self._changes: list[NotePlan] = []
+
+    def add(self, memories: Iterable[Memory], has: Callable[[str, Memory, int], bool]) -> None:
+        """Judge the memories of whole notes. `has` tells whether the page has a memory, from its
+        verdict, and from how many memories with this verdict came before it.
+        """
+        changes = self._changes
+        for memory in memories:
+            verdict = self._judge(memory)
             if verdict is None:
                 continue
             kind, reason = verdict
-            is_shown = page.has(counts[kind])
-            counts[kind] += 1
-            item = _describe(memory, reason, valuation) if is_shown else None
+            is_shown = has(kind, memory, self.counts[kind])
+            self.counts[kind] += 1
+            item = _describe(memory, reason, self._valuation) if is_shown else None
             if kind != "change":
-                listed[kind] += [item] if item else []
+                self._listed[kind] += [item] if item else []
                 continue
+            self.total += mark_section(memory.head.section)
             if not changes or changes[-1].path.text != memory.path:
-                changes.append(NotePlan(NotePath(memory.path), memory.digest, []))
-            sections = _list_changing(memory, act)
+                path = NotePath(memory.path)
+                changes.append(NotePlan(path, memory.digest, memory.generation, []))
+            sections = _list_changing(memory, self._act)
             changes[-1].memories.append(MemoryChange(memory.head.anchor, sections, item))
-    return Planned(
-        act=act,
-        notes=changes,
-        retained=listed["retain"],
-        skipped=listed["skip"],
-        n_changed=counts["change"],
-        n_retained=counts["retain"],
-        n_skipped=counts["skip"],
-    )
+
+    def finish(self, name: str = "", counts: Mapping[str, int] | None = None) -> Planned:
+        """Return the plan. A plan by a rule has a name and counts; without a name, the digest is
+        the name.
+        """
+        counts = counts or self.counts
+        self._changes.sort(key=lambda note: note.path.text)
+        for items in self._listed.values():
+            items.sort(key=lambda item: (item.path, item.start_line))
+        return Planned(
+            name=name or self._make_digest(),
+            act=self._act,
+            notes=self._changes,
+            retained=self._listed["retain"],
+            skipped=self._listed["skip"],
+            n_changed=counts["change"],
+            n_retained=counts["retain"],
+            n_skipped=counts["skip"],
+        )
+
+    def _make_digest(self) -> str:
+        """Return the digest of the notes as they are and of the sections that change."""
+        changes = [
+            (note.path.text, note.digest, [memory.sections for memory in note.memories])
+            for note in self._changes
+        ]
+        return digest_bytes(msgspec.json.encode([self._act, changes]))
 
 
-def _read_notes(
-    workspace: Workspace, among: Collection[str] | None
+def read_notes(
+    workspace: Workspace, paths: Sequence[str]
 ) -> Iterator[tuple[Collection[str], list[OutlinedNote]]]:
-    """Yield the notes by path, some at a time, with the paths that were looked up."""
-    if among is None:
-        with workspace.acquire(PLAN_LIMIT_S) as reader:
-            among = read_note_paths(reader)
-    paths = sorted(among)
+    """Yield the notes with these paths, which are sorted, some at a time, with the paths that were
+    looked up.
+    """
     try:
         for at in range(0, len(paths), NOTES_PER_READ):
             _note_progress(workspace, "planning", at, len(paths))
@@ -470,7 +516,7 @@ async def keep_up(
     if not params.apply:
         shown = await call.read(partial(preview, workspace, planned), on_disk=True)
         return _answer(call, shown, [EditOutcome(answer={})], is_applied=False)
-    check_plan(command, params.plan, planned.digest)
+    planned.check(command, params.plan)
     refused: dict[str, str] = {}
     outcomes: list[EditOutcome[dict[str, str]]] = []
     n_done, number = 0, None

@@ -50,12 +50,12 @@ MAX_LISTED_CHUNKS = 2_000
 MAX_KEY_CHARACTERS = 500
 _N_PASSING = "SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {condition} LIMIT :most)"
 # The first comparison limits the walk of an index.
-_HAS_EXPIRED = (
+HAS_EXPIRED = (
     "{s}expires <= max(:now_utc, :now_local)"
     " AND {s}expires <= iif({s}expires LIKE '%Z', :now_utc, :now_local)"
 )
 _IS_ARCHIVED = "status = 'archived'"
-_IS_EXPIRED = f"expires IS NOT NULL AND {_HAS_EXPIRED.format(s='')}"
+_IS_EXPIRED = f"expires IS NOT NULL AND {HAS_EXPIRED.format(s='')}"
 _WHAT_EXISTS = (
     f"SELECT EXISTS(SELECT 1 FROM sections WHERE {_IS_ARCHIVED}),"
     f" EXISTS(SELECT 1 FROM sections WHERE {_IS_EXPIRED})"
@@ -66,7 +66,7 @@ _WHAT_MAY_EXIST = (
 )
 _N_HIDDEN = "SELECT count(*) FROM (SELECT 1 FROM sections WHERE {condition} LIMIT :most)"
 # The conditions of hidden sections, in a join.
-_IN_JOIN = {_IS_ARCHIVED: f"s.{_IS_ARCHIVED}", _IS_EXPIRED: _HAS_EXPIRED.format(s="s.")}
+_IN_JOIN = {_IS_ARCHIVED: f"s.{_IS_ARCHIVED}", _IS_EXPIRED: HAS_EXPIRED.format(s="s.")}
 # The front matter of a note, whose words find another chunk, is a section as well.
 _HAS_CHUNKS = "(s.level = 0 OR EXISTS (SELECT 1 FROM chunks WHERE section = s.id))"
 _HAS_TEXT = "s.is_empty IS NULL"
@@ -370,7 +370,7 @@ def _compile_conditions(reader: Reader, filters: Filters) -> tuple[list[str], Bi
     if any(each.is_archived for each in chain):
         conditions.append("s.status = 'archived'")
     if any(each.is_expired for each in chain):
-        conditions.append(_HAS_EXPIRED.format(s="s."))
+        conditions.append(HAS_EXPIRED.format(s="s."))
         bindings |= _bind_now([_IS_EXPIRED], filters)
     if conditions:
         hidden = _find_hidden(reader, filters)

@@ -35,6 +35,7 @@ from memsyncd.store.connection import (
 )
 from memsyncd.store.counts import CountChanges, find_month, list_kinds
 from memsyncd.store.integrity import SUFFIX, CheckState, Ending, FileGuard, Tampering, measure_file
+from memsyncd.store.outlooks import Outlooks
 from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.rows import (
     Ids,
@@ -280,6 +281,7 @@ class Index:
         if self.is_new or is_sound:
             self.checks.note_checked()
         self._ids = Ids.read(self._writer)
+        self._outlooks = Outlooks.read(self._writer)
         generation_row = "SELECT value FROM meta WHERE key = 'generation'"
         self.generation = int(self._writer.execute(generation_row).get or 0)
         self.counts = self._read_counts()
@@ -350,13 +352,19 @@ class Index:
         """
         self._wal_pages.checkpoint(MOST_WAL_PAGES)
         paths, ids_before = [], replace(self._ids)
+        n_outlooks = len(self._outlooks)
         counts_before, unmerged_before = self.counts, self._unmerged
         counts = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
             with transaction(self._writer):
                 counting = CountChanges(self._writer)
                 counting.advance(_find_time_s(updates))
-                rows = Rows(counts=counting, kinds=self._kinds)
+                rows = Rows(
+                    counts=counting,
+                    kinds=self._kinds,
+                    outlooks=self._outlooks,
+                    generation=self.generation + 1,
+                )
                 for update in updates:
                     paths += self._apply_one(update, rows, counts)
                 rows.flush(self._writer)
@@ -368,6 +376,7 @@ class Index:
         except BaseException:
             self._ids, self.counts, self._known = ids_before, counts_before, None
             self._unmerged = unmerged_before
+            self._outlooks.roll_back(n_outlooks)
             raise
         self._update_known(updates)
         if paths:

@@ -479,8 +479,10 @@ _STORED = {
     "sections": (
         "SELECT s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
         " s.priority, s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated,"
-        " s.expires, s.day, s.topic, s.moment, s.is_empty, s.extra FROM files f"
-        " JOIN sections s ON s.file = f.id WHERE f.path = ?"
+        " s.expires, s.day, s.topic, s.moment, s.is_empty, s.extra, o.lifecycle, o.kind,"
+        " o.priority, o.importance, o.kinds, o.is_project, o.is_archived FROM files f"
+        " JOIN sections s ON s.file = f.id LEFT JOIN outlooks o ON o.id = s.outlook"
+        " WHERE f.path = ?"
     ),
     "tags": (
         "SELECT s.slugs, t.tag FROM files f JOIN sections s ON s.file = f.id"
@@ -623,12 +625,13 @@ def find_orphans(reader: Reader) -> list[str]:
 def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
     rows = Rows()
     add_note(rows, Ids(0, 0, 0), note, recorded.stat, recorded.read_at_ns)
+    outlooks = rows.outlooks.list_columns()
     slugs = {row[0]: row[2] for row in rows.sections}
     file = rows.files[0]
     return {
         # The numbers of a topic, at the end, depend on the configured kinds.
-        "file": [(file[2], file[3], *file[9:-N_VALUE_COLUMNS])],
-        "sections": [row[2:] for row in rows.sections],
+        "file": [(file[2], file[3], *file[10:-N_VALUE_COLUMNS])],
+        "sections": [(*row[2:-1], *outlooks[row[-1]]) for row in rows.sections],
         "tags": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.tags)),
         "keywords": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.keywords)),
         "links": list(_with_slugs(rows.links, slugs)),

@@ -142,18 +142,6 @@ def stream_notes(
                 yield _note(row, of_note)
 
 
-_LIMITED = (
-    "SELECT path FROM files WHERE id IN (SELECT file FROM sections WHERE expires IS NOT NULL"
-    " UNION SELECT s.file FROM json_each(?) l CROSS JOIN sections s"
-    " ON s.lifecycle = l.value COLLATE NOCASE AND s.lifecycle IS NOT NULL)"
-)
-
-
-def find_limited(reader: Reader, lifecycles: Sequence[str]) -> set[str]:
-    """Return the paths of the notes that have a section with an expiry or one of the lifecycles."""
-    return {path for (path,) in reader.rows(_LIMITED, (json.dumps([*lifecycles]),))}
-
-
 def read_note_paths(reader: Reader) -> list[str]:
     """Return the paths of all indexed notes."""
     return [str(row[0]) for row in reader.rows("SELECT path FROM files ORDER BY path")]

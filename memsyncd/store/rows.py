@@ -49,6 +49,7 @@ from memsyncd.store.counts import (
     SectionFacts,
 )
 from memsyncd.store.details import Details, Row, delete_differing, read_details
+from memsyncd.store.outlooks import OUTLOOK_COLUMNS, Outlooks, OutlookSection
 from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
 from memsyncd.store.topics import TOPIC_COLUMNS, TopicSection, value_note, value_topics
@@ -61,8 +62,8 @@ _WRAP = 2**64
 _EARLIEST_NS = -(2**61)  # 1896
 
 _FILE_COLUMNS = (
-    "id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day,"
-    " kind, tags, topic, extra"
+    "id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, generation, lines,"
+    " title, day, kind, tags, topic, extra"
 )
 _VALUE_COLUMNS = "salience, latest, salience_all, latest_all"
 N_VALUE_COLUMNS = len(_VALUE_COLUMNS.split(","))
@@ -87,7 +88,8 @@ _VALUED_FILE_UPDATE = _FILE_UPDATE.replace(
 )
 _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
-    " status, task, session, source, created, updated, expires, day, topic, moment, is_empty, extra"
+    " status, task, session, source, created, updated, expires, day, topic, moment, is_empty,"
+    " extra, outlook"
 )
 _NAMES_OF_SECTION = _SECTION_COLUMNS.split(", ")
 _get_counted_columns = itemgetter(
@@ -95,6 +97,7 @@ _get_counted_columns = itemgetter(
 )
 _get_counted_of_file = itemgetter(*map(_FILE_COLUMNS.split(", ").index, COUNTED_OF_NOTE))
 _get_topic_columns = itemgetter(*map(_NAMES_OF_SECTION.index, TOPIC_COLUMNS))
+_get_outlook_columns = itemgetter(*map(_NAMES_OF_SECTION.index, OUTLOOK_COLUMNS))
 _SECTION_VALUES = ",".join("?" * len(_NAMES_OF_SECTION))
 _SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,{_SECTION_VALUES})"
 _OF_FILE = "file = ?"
@@ -171,7 +174,8 @@ class Rows(msgspec.Struct):
 
     The chunks in `deleted` are deleted first. `changed` are existing files for which rows were
     collected: the rows must be flushed before such a file is read. The changed files in `recounted`
-    are counted after the flush, and the files in `valued` are valued by `kinds`.
+    are counted after the flush, and the files in `valued` are valued by `kinds`. `generation` is
+    the one that the transaction makes.
     """
 
     files: list[Row] = msgspec.field(default_factory=list)
@@ -194,6 +198,8 @@ class Rows(msgspec.Struct):
     recounted: set[int] = msgspec.field(default_factory=set)
     counts: CountChanges | None = None
     valued: set[int] = msgspec.field(default_factory=set)
+    outlooks: Outlooks = msgspec.field(default_factory=Outlooks)
+    generation: int = 0
     kinds: Mapping[str, KindDefaults] = DEFAULT_KINDS
 
     def begin_change(self, connection: apsw.Connection, file_id: int) -> None:
@@ -214,6 +220,7 @@ class Rows(msgspec.Struct):
         # FTS5 writes a segment whenever a row has a smaller id than the row before, and then has to
         # merge the segments. So deletions come before insertions, and both are ordered by id.
         self.changed.clear()
+        self.outlooks.write(connection)
         _delete_chunks(connection, self.deleted)
         self.deleted.clear()
         tables: tuple[tuple[list[Row] | set[Row], *tuple[str, ...]], ...] = (
@@ -269,8 +276,8 @@ class FtsRow(NamedTuple):
 def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) -> int:
     """Collect the rows of a new note; return the number of chunks."""
     file_id, ids.file = ids.file, ids.file + 1
-    file_row = _file_row(file_id, note, stat, read_at_ns)
-    section_rows = list(_make_section_rows(file_id, note, stat))
+    file_row = _file_row(rows, file_id, note, stat, read_at_ns)
+    section_rows = _judge(rows, _make_section_rows(file_id, note, stat))
     rows.files.append((*file_row, *_value(rows, file_row, section_rows)))
     section_ids = {section.anchor: n for n, section in enumerate(note.sections, ids.section)}
     rows.sections.extend((n, *row) for n, row in enumerate(section_rows, ids.section))
@@ -306,8 +313,8 @@ def change_note(
     if is_moved:
         forget_links(connection, rows.leading, before[1])
     # The file's row is written at once: another note of the transaction may take its former path.
-    file_row = _file_row(file_id, note, stat, read_at_ns)
-    section_rows = list(_make_section_rows(file_id, note, stat))
+    file_row = _file_row(rows, file_id, note, stat, read_at_ns)
+    section_rows = _judge(rows, _make_section_rows(file_id, note, stat))
     _change_file(connection, before, (*file_row, *_value(rows, file_row, section_rows)))
     existing_sections = connection.execute(_SECTIONS_OF_FILE, (file_id,)).fetchall()
     details = read_details(connection, _OF_FILE, (file_id,))
@@ -376,7 +383,7 @@ def patch_note(
     note = patch.note
     lines = (file_id, patch.start, patch.old_after)
     section_ids = dict(connection.execute(_SECTION_IDS, lines))
-    file_row = _file_row(file_id, note, stat, read_at_ns)
+    file_row = _file_row(rows, file_id, note, stat, read_at_ns)
     section_rows = list(_make_section_rows(file_id, note, stat))
     _count_patch(connection, rows, file_row, section_rows, patch)
     anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
@@ -394,10 +401,13 @@ def patch_note(
     changed = _update_sections(
         connection,
         [
-            (before[anchors[section.anchor]], row)
+            # The patch may have a part of a memory only: its outlook is found below.
+            ((old := before[anchors[section.anchor]]), (*row, old[-1]))
             for section, row in zip(note.sections, section_rows, strict=True)
         ],
     )
+    if not changed.isdisjoint(OUTLOOK_COLUMNS):
+        rows.outlooks.update_note(connection, file_id)
     if is_moved or not changed.isdisjoint(TOPIC_COLUMNS):
         rows.valued.add(file_id)
     plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
@@ -468,6 +478,14 @@ def _list_stored_facts(section_rows: Sequence[Row], tag_rows: Sequence[Row]) -> 
 def _make_facts(row: Row, tags: Collection[str]) -> SectionFacts:
     joined = "\x1f".join(sorted({*tags})) if tags else None
     return SectionFacts._make((*_get_counted_columns(row), joined))
+
+
+def _judge(rows: Rows, section_rows: Iterable[Row]) -> list[Row]:
+    """Add the column `outlook` to the rows of all sections of a note."""
+    judged = list(section_rows)
+    sections = [OutlookSection._make(_get_outlook_columns(row)) for row in judged]
+    outlooks = rows.outlooks.find(sections)
+    return [(*row, outlooks.get(at)) for at, row in enumerate(judged)]
 
 
 def _value(rows: Rows, file_row: Row, section_rows: Sequence[Row]) -> Row:
@@ -881,9 +899,9 @@ def _collect_chunks(
     ids.chunk += len(chunks)
 
 
-def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
+def _file_row(rows: Rows, file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
-        file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
+        file_id, note.path, note.digest, *stat_row(stat), read_at_ns, rows.generation,
         note.n_lines, note.title, find_note_date(note.path, note.meta), note.meta.kind,
         to_json_list(note.meta.tags) if note.meta.tags else "",
         _find_topic(_list_pairs(note.meta.extra)) or None, _encode_extra(note.meta.extra),
@@ -891,7 +909,7 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
 
 
 def _make_section_rows(file_id: int, note: Note, stat: FileStat) -> Iterator[Row]:
-    """Yield the columns of each section, without its id."""
+    """Yield the columns of each section, without its id and its outlook."""
     n_path = len(note.path) + 1
     # Most sections have the metadata of the note, so the date is not read again for each of them.
     days: dict[tuple[str | None, int], str | None] = {}

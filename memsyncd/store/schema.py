@@ -16,7 +16,10 @@ an empty one. `moment` orders sections by age, and `is_empty` is 1 for a section
 with the same `key`; `links.file` is this note, `links.place` the section in it that the link names.
 A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
 key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps, and
-`files.salience` the worth of a topic (`store/topics`). `counts.is_many` is 1 for the values of a
+`files.salience` the worth of a topic (`store/topics`).
+`files.generation` is the generation with which the note has changed last. `sections.outlook` leads
+to the values by which plans judge a memory; it is NULL unless the section is the first of a memory
+(`store/outlooks`). `counts.is_many` is 1 for the values of a
 field that may have many: an index has their order, and most changes of notes change none of them.
 
 records.db: numbered migrations that keep everything.
@@ -69,6 +72,7 @@ CREATE TABLE files(
   inode INTEGER NOT NULL,
   device INTEGER NOT NULL,
   read_at_ns INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
   lines INTEGER NOT NULL CHECK (lines >= 0),
   title TEXT NOT NULL,
   day TEXT,
@@ -105,13 +109,25 @@ CREATE TABLE sections(
   topic TEXT,
   moment INTEGER NOT NULL,
   is_empty INTEGER CHECK (is_empty = 1),
-  extra TEXT
+  extra TEXT,
+  outlook INTEGER
 ) STRICT;
 CREATE INDEX sections_by_anchor ON sections(file, slugs);
 CREATE INDEX sections_of_work
   ON sections(coalesce(priority, 'P9'), coalesce(created, day), kind, status, expires)
   WHERE {OPEN_WORK.format(s="")};
-CREATE INDEX sections_expiring ON sections(expires) WHERE expires IS NOT NULL;
+CREATE INDEX sections_expiring ON sections(expires, outlook, moment) WHERE expires IS NOT NULL;
+
+CREATE TABLE outlooks(
+  id INTEGER PRIMARY KEY,
+  lifecycle TEXT,
+  kind TEXT,
+  priority TEXT,
+  importance REAL,
+  kinds TEXT NOT NULL,
+  is_project INTEGER NOT NULL CHECK (is_project IN (0, 1)),
+  is_archived INTEGER NOT NULL CHECK (is_archived IN (0, 1))
+) STRICT;
 
 CREATE TABLE tags(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
@@ -276,6 +292,7 @@ QUESTION_INDEXES = (
     ),
     "CREATE INDEX sections_by_topic ON sections(topic COLLATE NOCASE) WHERE topic IS NOT NULL",
     "CREATE INDEX sections_with_topics ON sections(id) WHERE instr(topic, ',')",
+    "CREATE INDEX sections_by_outlook ON sections(outlook, moment) WHERE outlook IS NOT NULL",
     "CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived'",
     "CREATE INDEX tags_by_tag ON tags(tag COLLATE NOCASE)",
     "CREATE INDEX standing_files_by_time ON standing_files(standing, mtime_ns)",

@@ -289,9 +289,10 @@ def encode_anchors(anchors: Iterable[str]) -> str:
 # --- Outlines of notes ----------------------------------------------------------------------------
 
 _OUTLINES = (
-    f"SELECT f.path, f.digest, {ANCHOR}, s.heading, s.level, s.start_line, s.end_line, s.kind,"
-    " s.importance, s.priority, s.lifecycle, s.status, s.created, s.updated, s.expires,"
-    " coalesce(s.day, f.day), f.mtime_ns FROM json_each(?) v CROSS JOIN files f ON f.path = v.value"
+    f"SELECT f.path, f.digest, f.generation, s.id, {ANCHOR}, s.heading, s.level, s.start_line,"
+    " s.end_line, s.kind, s.importance, s.priority, s.lifecycle, s.status, s.created, s.updated,"
+    " s.expires, coalesce(s.day, f.day), f.mtime_ns FROM json_each(?) v"
+    " CROSS JOIN files f ON f.path = v.value"
     " CROSS JOIN sections s ON s.file = f.id ORDER BY v.key, s.start_line"
 )
 
@@ -301,6 +302,7 @@ class OutlinedSection(NamedTuple):
     takes several times as long. `heading_json` has its headings as JSON.
     """
 
+    section: int
     anchor: str
     heading_json: str
     level: int
@@ -323,10 +325,13 @@ class OutlinedSection(NamedTuple):
 
 
 class OutlinedNote(NamedTuple):
-    """A note as indexed: its path, its digest and its sections by line."""
+    """A note as indexed: its path, its digest, the generation with which it has changed last, and
+    its sections by line.
+    """
 
     path: str
     digest: str
+    generation: int
     sections: tuple[OutlinedSection, ...]
 
 
@@ -334,8 +339,8 @@ def read_outlines(reader: Reader, paths: Iterable[str]) -> list[OutlinedNote]:
     """Return the notes with these paths that have sections, by path."""
     rows = reader.rows(_OUTLINES, (json.dumps(sorted(paths)),))
     return [
-        OutlinedNote(path, digest, tuple(OutlinedSection._make(row[2:]) for row in of_note))
-        for (path, digest), of_note in groupby(rows, key=itemgetter(0, 1))
+        OutlinedNote._make((*note, tuple(OutlinedSection._make(row[3:]) for row in of_note)))
+        for note, of_note in groupby(rows, key=itemgetter(0, 1, 2))
     ]
 
 

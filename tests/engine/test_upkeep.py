@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memsyncd.config import Config
 from memsyncd.core.paths import Globs
@@ -23,6 +25,8 @@ from memsyncd.operations.plans import make_planned_decision, preview
 from memsyncd.operations.recall.declare import RecallAnswer, RecallParams
 from memsyncd.operations.recall.run import recall
 from memsyncd.operations.sections import Filters
+from memsyncd.operations.upkeep import rules
+from memsyncd.operations.upkeep import run as upkeep
 from memsyncd.operations.upkeep.declare import (
     ArchiveParams,
     CleanupParams,
@@ -187,6 +191,13 @@ def test_a_plan_that_is_out_of_date_is_refused(log: Any) -> None:
         apply(log, plan=shown.plan, **named)
     with pytest.raises(NoteNotFound):
         apply(log, **named)
+    shown = show(log)
+    log.fill({".memories/log.md": LOG.replace("about the Stale", "about another")})
+    with pytest.raises(Conflict, match="since this was planned"):
+        apply(log, plan=shown.plan)
+    shown = show(log)
+    log.fill({".memories/beside.md": "# Beside\n\nOther notes may change meanwhile.\n"})
+    assert apply(log, plan=shown.plan).plan == shown.plan
 
 
 def test_a_note_that_is_not_indexed_yet_is_not_changed(log: Any) -> None:
@@ -269,6 +280,85 @@ def test_accesses_keep_a_memory(log: Any) -> None:
     counts = {".memories/log.md#log/warm": 50}
     valuation = make_valuation(log.config, NOW_S, counts)
     assert names(preview(log.workspace, plan(valuation)).archived) == ["Stale"]
+
+
+HEADS = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.sampled_from(["error", "decision", "tool_run", "weird"]),
+        "lifecycle": st.sampled_from(["ephemeral", "session", "task", "project"]),
+        "importance": st.sampled_from([0, 0.1, 1]),
+        "priority": st.sampled_from(["P0", "P3"]),
+        "status": st.sampled_from(["archived", "open"]),
+        "created": st.floats(0.0, 400.0).map(aged) | st.just("2026-11-13"),
+        "expires": st.floats(-2.0, 2.0).map(aged) | st.just("2026-11-20"),
+    },
+)
+NOTES = st.lists(st.lists(st.tuples(st.integers(1, 3), HEADS), max_size=4), max_size=6)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    NOTES,
+    st.sampled_from(["archive", "cleanup"]),
+    st.sampled_from([None, 0.0, 0.1, 0.7]),
+    st.integers(0, 3),
+    st.integers(0, 4),
+    st.sampled_from([0, 1_000]),
+)
+def test_a_rule_is_planned_as_if_each_memory_were_judged(
+    bench: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    notes: list[list[tuple[int, dict[str, Any]]]],
+    act: str,
+    below: float | None,
+    offset: int,
+    limit: int,
+    most: int,
+) -> None:
+    monkeypatch.setattr(rules, "MAX_LISTED", most)
+    texts = {f".memories/n{number}.md": "" for number in range(6)}
+    for number, sections in enumerate(notes):
+        for at, (level, meta) in enumerate(sections):
+            pairs = ", ".join(f"{key}: {value}" for key, value in meta.items())
+            texts[f".memories/n{number}.md"] += (
+                f"{'#' * level} Part {at}\n<!-- memory: {{{pairs}}} -->\n\ntext {at}\n\n"
+            )
+    bench.fill(texts)
+    counts = {".memories/n0.md#part-0": 40, ".memories/n1.md#part-1": 1}
+    valuation = make_valuation(bench.config, NOW_S, counts)
+    judged: list[Any] = []
+    plan_by_rule = rules.plan_by_rule
+
+    def note_rule(workspace: Any, act: Any, rule: Any, page: Any, **more: Any) -> Any:
+        judged.append(rule.judge_memory)
+        return plan_by_rule(workspace, act, rule, page, **more)
+
+    monkeypatch.setattr(upkeep, "plan_by_rule", note_rule)
+    kind = CleanupParams if act == "cleanup" else ArchiveParams
+    by_rule, whole = (
+        PLANS[act](
+            bench.workspace,
+            bench.config,
+            kind(below=below, offset=offset, limit=limit, apply=is_applied),
+            valuation,
+        )
+        for is_applied in (False, True)
+    )
+    page, select = plans.Page(offset, limit), select_named(())
+    make = partial(plans.make_plan, bench.workspace, act, judged[0], valuation, select, None)
+    expected = make(page)
+    for plan in (by_rule, whole):
+        assert msgspec.structs.replace(plan.describe({}), plan="") == msgspec.structs.replace(
+            expected.describe({}), plan=""
+        )
+    assert whole.notes == expected.notes
+    assert whole.name == by_rule.name
+    whole.check("archive", by_rule.name)
+    with pytest.raises(Conflict):
+        whole.check("archive", f"{bench.workspace.index.generation - 1}-0")
 
 
 def test_a_read_only_note_is_skipped(log: Any) -> None:

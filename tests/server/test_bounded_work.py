@@ -60,8 +60,8 @@ GROWING: dict[str, str] = {
     "session.list": "SQL groups all sections of sessions",
     "triage": "SQL counts and orders all sections with the tag",
     "profile": "SQL counts and orders all sections of the project",
-    "archive": "judges all memories, some at a time",
-    "cleanup": "judges all memories with a limited lifetime, some at a time",
+    "archive": "counts all memories in an index",
+    "cleanup": "counts the memories with a limited lifetime and the expired ones in an index",
     "signal.inbox": "counts all unread signals to the agent",
 }
 """The calls whose work grows with the workspace, each with the reason."""

@@ -41,8 +41,8 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         " tags, topic, extra, salience, latest, salience_all, latest_all FROM files",
         "sections": "SELECT f.path, s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
         " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated, s.expires, s.day, s.topic,"
-        " s.moment, s.is_empty, s.extra"
-        " FROM sections s JOIN files f ON f.id = s.file",
+        " s.moment, s.is_empty, s.extra, o.lifecycle, o.kind, o.priority, o.importance, o.kinds, o.is_project, o.is_archived"
+        " FROM sections s JOIN files f ON f.id = s.file LEFT JOIN outlooks o ON o.id = s.outlook",
         "tags": "SELECT f.path, s.slugs, t.tag FROM tags t JOIN sections s ON s.id = t.section"
         " JOIN files f ON f.id = s.file",
         "names": "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file",

@@ -750,8 +750,8 @@ def test_the_schema_refuses_unknown_values_of_enumerations(tmp_path: Path) -> No
     create_schema(connection, "f" * 32, generation=0)
     connection.execute("PRAGMA foreign_keys = 1")
     connection.execute(
-        "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title)"
-        " VALUES(1, 'MEMORY.md', 'd', 1, 1, 1, 1, 1, 1, 1, 't');"
+        "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, generation, lines, title)"
+        " VALUES(1, 'MEMORY.md', 'd', 1, 1, 1, 1, 1, 1, 1, 1, 't');"
         "INSERT INTO sections(id, file, slugs, heading, level, start_line, end_line, moment) VALUES(1, 1, '', '[]', 0, 1, 1, 0)"
     )
     for column, value in {

@@ -24,7 +24,6 @@ import msgspec
 
 from memsyncd.core.editing.kinds import is_kind
 from memsyncd.core.editing.sections import (
-    SECTION_LEVEL,
     check_text,
     contain,
     count_lines,
@@ -40,6 +39,7 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
 from memsyncd.core.markdown.scanner import HEADING, Block
 from memsyncd.core.markdown.sections import heading_text
+from memsyncd.core.memories import SECTION_LEVEL
 from memsyncd.core.model import (
     CHOICES,
     OTHER_KEYS,

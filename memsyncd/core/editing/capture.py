@@ -23,12 +23,13 @@ from memsyncd.core.editing.additions import (
     render_section,
 )
 from memsyncd.core.editing.kinds import OTHER_STEPS
-from memsyncd.core.editing.sections import SECTION_LEVEL, split_note_sections
+from memsyncd.core.editing.sections import split_note_sections
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
 from memsyncd.core.markdown.sections import heading_text
+from memsyncd.core.memories import SECTION_LEVEL
 
 OVERVIEW: Final = "Overview"
 FAILURE_KIND: Final = "tool_run"

@@ -37,7 +37,6 @@ from memsyncd.core.editing.merge_parts import (
     write_comment,
 )
 from memsyncd.core.editing.sections import (
-    SECTION_LEVEL,
     NoteText,
     make_heading_line,
     open_text,
@@ -50,6 +49,7 @@ from memsyncd.core.markdown.frontmatter import (
 )
 from memsyncd.core.markdown.scanner import HEADING, HTML, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, heading_text, split_sections
+from memsyncd.core.memories import SECTION_LEVEL
 from memsyncd.core.model import CONFLICT_KEY, EMPTY_META, ID_KEY, Meta, find_moment
 from memsyncd.core.paths import is_markdown
 from memsyncd.errors import EditRefused

@@ -19,7 +19,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
 from operator import attrgetter
-from typing import Final
 
 import msgspec
 
@@ -34,6 +33,7 @@ from memsyncd.core.markdown.scanner import (
     split_paragraphs,
 )
 from memsyncd.core.markdown.sections import RawSection, split_sections
+from memsyncd.core.memories import SECTION_LEVEL
 from memsyncd.core.paths import is_plain
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 
@@ -225,8 +225,6 @@ def _missing_line_end(data: bytes, by: bytes, after: bytes) -> bytes:
 
 
 # --- Keeping a text within its section ------------------------------------------------------------
-
-SECTION_LEVEL: Final = 2
 
 _DEEPEST_LEVEL = 6
 _PROBE = f"{'#' * SECTION_LEVEL} probe"

@@ -20,13 +20,13 @@ from memsyncd.core.editing.additions import (
 from memsyncd.core.editing.memories import list_beneath
 from memsyncd.core.editing.metadata import read_section_meta
 from memsyncd.core.editing.sections import (
-    SECTION_LEVEL,
     add_links,
     find_heading_end,
     find_sections_bytes,
     split_note_sections,
 )
 from memsyncd.core.markdown.frontmatter import list_tags
+from memsyncd.core.memories import SECTION_LEVEL
 from memsyncd.core.model import SECTION_COMMENT, Meta
 from memsyncd.core.upkeep import FORMER_STATUS
 from memsyncd.engine.additions import choose_note, place_added

@@ -18,7 +18,6 @@ import msgspec
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.additions import Addition
-from memsyncd.core.editing.sections import SECTION_LEVEL
 from memsyncd.core.editing.transfer import (
     READ_LINES,
     READ_TABLES,
@@ -34,6 +33,7 @@ from memsyncd.core.editing.transfer import (
 )
 from memsyncd.core.markdown.frontmatter import count_front_lines
 from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.memories import SECTION_LEVEL
 from memsyncd.core.model import ID_KEY, Note, Section
 from memsyncd.core.paths import NotePath, is_markdown, parse_note_path
 from memsyncd.core.search.filters import EVERYTHING

@@ -31,11 +31,7 @@ from memsyncd.engine.memories import (
     list_named,
     read_memory,
 )
-from memsyncd.engine.metadata import (
-    Valuation,
-    find_stored_moment_s,
-    is_expired,
-)
+from memsyncd.engine.metadata import Valuation
 from memsyncd.engine.plan import complete_filters
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
@@ -43,6 +39,7 @@ from memsyncd.files.read import read_text_file
 from memsyncd.operations import sections
 from memsyncd.operations.call import Call
 from memsyncd.operations.plans import (
+    Act,
     Page,
     Planned,
     Select,
@@ -50,7 +47,6 @@ from memsyncd.operations.plans import (
     carry_out,
     find_protection,
     keep_up,
-    make_memory_worth,
     make_plan,
 )
 from memsyncd.operations.upkeep.declare import (
@@ -59,9 +55,10 @@ from memsyncd.operations.upkeep.declare import (
     Promoted,
     PromotedMemory,
     PromoteParams,
+    UpkeepParams,
     Upkept,
 )
-from memsyncd.store.lookup import find_limited
+from memsyncd.operations.upkeep.rules import Rule, plan_by_rule
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import (
     OutlinedNote,
@@ -80,21 +77,20 @@ def plan_archive(
     """Plan to archive memories that are named, pass the filters, or have a worth below a limit. If
     the request selects nothing, the configured limit of worth selects.
     """
-    selected = _select_anchors(workspace, config, params, valuation)
     below = params.below
-    if below is None and not _is_selecting(params):
-        below = config.memory.archive_below
-    find_worth = make_memory_worth(valuation)
+    rule = Rule(config=config, valuation=valuation, below=below, is_protected_first=True)
+    if not _is_selecting(params):
+        rule = replace(rule, below=config.memory.archive_below if below is None else below)
+        return _plan_by_rule(workspace, "archive", rule, params)
+    selected = _select_anchors(workspace, config, params, valuation)
 
     def judge(memory: Memory) -> Verdict | None:
         if selected is not None and memory.head.anchor not in selected:
             return None
+        if below is not None:
+            return rule.judge_memory(memory)
         refusal = find_protection(memory, config)
-        if refusal:
-            return "skip", refusal
-        if below is None:
-            return "change", "named"
-        return ("change", "worth") if find_worth(memory) < below else ("retain", "worth")
+        return ("skip", refusal) if refusal else ("change", "named")
 
     among = find_paths(params.anchors or selected)
     select, page = select_named(params.anchors), Page(params.offset, params.limit)
@@ -128,33 +124,19 @@ def plan_cleanup(
     """Plan to archive memories past their time: expired, ephemeral and session memories, and on
     request memories whose worth is below a limit.
     """
-    limits_s = {"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s}
+    rule = Rule(
+        config=config,
+        valuation=valuation,
+        below=params.below,
+        limits_s={"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s},
+        is_expiring=True,
+    )
+    return _plan_by_rule(workspace, "cleanup", rule, params)
 
-    find_worth = make_memory_worth(valuation)
 
-    def judge(memory: Memory) -> Verdict | None:
-        head = memory.head
-        limit_s = limits_s.get(head.lifecycle or "")
-        if is_expired(head.expires, valuation.now_s):
-            reason = "expired"
-        elif limit_s is not None and valuation.now_s - find_stored_moment_s(head) > limit_s:
-            reason = head.lifecycle or ""
-        elif params.below is not None and find_worth(memory) < params.below:
-            reason = "worth"
-        else:
-            return None if limit_s is None and params.below is None else ("retain", "in time")
-        refusal = find_protection(memory, config)
-        return ("skip", refusal) if refusal else ("change", reason)
-
-    among = _find_expiring(workspace) if params.below is None else None
+def _plan_by_rule(workspace: Workspace, act: Act, rule: Rule, params: UpkeepParams) -> Planned:
     page = Page(params.offset, params.limit)
-    return make_plan(workspace, "cleanup", judge, valuation, select_named(()), among, page)
-
-
-def _find_expiring(workspace: Workspace) -> set[str]:
-    """Return the paths of the notes that have a section with a limited lifetime."""
-    with workspace.acquire(PLAN_LIMIT_S) as reader:
-        return find_limited(reader, ["ephemeral", "session"])
+    return plan_by_rule(workspace, act, rule, page, is_whole=params.apply)
 
 
 def select_named(anchors: Sequence[str]) -> Select:

@@ -1,0 +1,308 @@
+"""Plan by a rule, which judges every memory of a workspace by its age, its worth or its expiry.
+
+A memory that nobody has recalled and that has not expired is judged by its outlook and its age
+alone. So an index counts the memories that a rule changes, retains and skips, in the order of their
+moments. Memories are judged one by one where this does not tell: near a moment at which the verdict
+changes, because the index knows a moment to about a day only, and if they were recalled or have
+expired. Then the notes of the page that is shown are read.
+
+Such a plan has a digest of the memories that it changes, and the generation at which it was made.
+It is out of date if these memories are others, or if one of their notes has changed since.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from memsyncd.config import Config
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.kinds import find_importance, find_kind
+from memsyncd.core.memories import Outlook, find_outlook
+from memsyncd.core.model import compute_worth
+from memsyncd.engine.memories import PLAN_LIMIT_S, Memory, list_memories
+from memsyncd.engine.metadata import (
+    Valuation,
+    find_moment_s,
+    find_stored_day,
+    find_stored_moment_s,
+    is_expired,
+)
+from memsyncd.engine.workspace import Workspace
+from memsyncd.operations.plans import (
+    Act,
+    Page,
+    PlanMaker,
+    Planned,
+    Verdict,
+    explain_protection,
+    read_notes,
+)
+from memsyncd.store.integrity import read_generation
+from memsyncd.store.lookup import read_note_paths
+from memsyncd.store.outlooks import (
+    Range,
+    TimedMemory,
+    count_memories,
+    find_expired,
+    find_memory_ids,
+    mark_section,
+    place_memories,
+    read_outlooks,
+    read_timed,
+    read_timed_by_anchor,
+)
+from memsyncd.store.pool import Reader
+
+# The index has the moment of a text without a time zone as if it were in UTC, and the day on which
+# a note was saved in UTC: so far it may be from the time from which the age of a memory counts.
+MARGIN_S = 25 * 3600
+_FIRST, _AFTER = -(2**62), 2**62
+# Memories of a list with more are found by reading notes by path, until the page is full.
+MAX_LISTED = 1_000
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """Judges memories. `below` is a limit of worth; `limits_s` has the greatest age by lifecycle.
+    Expired memories are changed if `is_expiring`. `retains_all` says that each memory that is not
+    changed counts as retained.
+    """
+
+    config: Config
+    valuation: Valuation
+    below: float | None
+    limits_s: Mapping[str, float] = {}
+    is_expiring: bool = False
+    is_protected_first: bool = False
+    """A protected memory is skipped, also if the rule would retain it."""
+
+    def judge(
+        self, outlook: Outlook, moment_s: float, n_accesses: int, *, has_expired: bool
+    ) -> Verdict | None:
+        """Judge a memory whose age counts from a moment; None if the rule does not concern it."""
+        if self.is_protected_first and (refusal := explain_protection(outlook, self.config)):
+            return "skip", refusal
+        reason = self._find_reason(outlook, moment_s, n_accesses, has_expired=has_expired)
+        if reason is None:
+            if self.is_protected_first:
+                return "retain", "worth"
+            is_concerned = self.below is not None or (outlook.lifecycle or "") in self.limits_s
+            return ("retain", "in time") if is_concerned else None
+        refusal = explain_protection(outlook, self.config)
+        return ("skip", refusal) if refusal else ("change", reason)
+
+    def _find_reason(
+        self, outlook: Outlook, moment_s: float, n_accesses: int, *, has_expired: bool
+    ) -> str | None:
+        if has_expired and self.is_expiring:
+            return "expired"
+        limit_s = self.limits_s.get(outlook.lifecycle or "")
+        if limit_s is not None and self.valuation.now_s - moment_s > limit_s:
+            return outlook.lifecycle
+        if self.below is not None:
+            worth = compute_worth(
+                age_s=self.valuation.now_s - moment_s,
+                half_life=find_kind(self.valuation.kinds, outlook.kind).half_life,
+                n_accesses=n_accesses,
+                priority=outlook.priority,
+                importance=self._find_importance(outlook),
+            ).value
+            if round(worth, 4) < self.below:
+                return "worth"
+        return None
+
+    def judge_memory(self, memory: Memory) -> Verdict | None:
+        head = memory.head
+        return self.judge(
+            find_outlook(memory.sections),
+            find_stored_moment_s(head),
+            self.valuation.accesses.get(head.anchor, 0),
+            has_expired=self.is_expiring and is_expired(head.expires, self.valuation.now_s),
+        )
+
+    def find_cuts(self, outlook: Outlook) -> list[float]:
+        """Return the moments at which the verdict changes, if it was not recalled."""
+        now_s, cuts = self.valuation.now_s, []
+        if (limit_s := self.limits_s.get(outlook.lifecycle or "")) is not None:
+            cuts.append(now_s - limit_s)
+        if self.below is not None and self.below > 0:
+            newest = compute_worth(
+                age_s=0.0,
+                half_life=1.0,
+                n_accesses=0,
+                priority=outlook.priority,
+                importance=self._find_importance(outlook),
+            ).value
+            # The worth is rounded before it is compared.
+            limit = (math.ceil(self.below * 1e4 - 1e-7) - 0.5) / 1e4
+            if newest > 0 and limit > 0:
+                half_life_s = find_kind(self.valuation.kinds, outlook.kind).half_life * 86_400
+                cuts.append(now_s - half_life_s * max(0.0, math.log(newest / limit)))
+        return cuts
+
+    def _find_importance(self, outlook: Outlook) -> float:
+        return find_importance(self.valuation.kinds, outlook.kind, outlook.importance)
+
+
+class _Part(msgspec.Struct):
+    """The memories of an outlook between two moments. Without a verdict they are judged one by one,
+    or the rule does not concern them.
+    """
+
+    range: Range
+    is_certain: bool
+    verdict: Verdict | None = None
+
+
+def divide(rule: Rule, number: int, outlook: Outlook) -> list[_Part]:
+    """Divide the memories of an outlook by their moments, into parts that adjoin."""
+    edges = [_FIRST]
+    for cut in sorted(rule.find_cuts(outlook)):
+        edges += max(edges[-1], math.floor(cut) - MARGIN_S), math.ceil(cut) + MARGIN_S
+    parts = []
+    for at, (first, after) in enumerate(zip(edges, [*edges[1:], _AFTER], strict=True)):
+        if first < after:
+            part = _Part(Range(number, first, after), is_certain=at % 2 == 0)
+            if part.is_certain:
+                moment = after - 1 if first == _FIRST else first
+                part.verdict = rule.judge(outlook, moment, 0, has_expired=False)
+            parts.append(part)
+    return parts
+
+
+class RuleCounts:
+    """The numbers of the memories that a rule changes, retains and skips, and the sum of the
+    marks of the changed ones.
+    """
+
+    def __init__(self, reader: Reader, rule: Rule) -> None:
+        self._reader = reader
+        self._rule = rule
+        self._outlooks = read_outlooks(reader)
+        self._parts = {
+            number: divide(rule, number, outlook) for number, outlook in self._outlooks.items()
+        }
+        self.counts = {"change": 0, "retain": 0, "skip": 0}
+        self.total = 0
+        self._moved: dict[int, tuple[str | None, str | None]] = {}
+        """The memories that were judged one by one: the verdict of their part, and their own."""
+        self._count()
+        self._judge_others()
+
+    def _list_parts(self) -> Iterator[_Part]:
+        for parts in self._parts.values():
+            yield from parts
+
+    def _count(self) -> None:
+        certain = [part for part in self._list_parts() if part.verdict is not None]
+        counts = count_memories(self._reader, [part.range for part in certain])
+        for part, (n, total) in zip(certain, counts, strict=True):
+            self._add(part.verdict, n, total)
+
+    def _add(self, verdict: Verdict | None, n: int, total: int) -> None:
+        if verdict is not None:
+            self.counts[verdict[0]] += n
+            self.total += total if verdict[0] == "change" else 0
+
+    def _judge_others(self) -> None:
+        rule, valuation = self._rule, self._rule.valuation
+        done: set[int] = set()
+        if rule.is_expiring:
+            local, utc = (
+                datetime.fromtimestamp(valuation.now_s, zone).isoformat() for zone in (None, UTC)
+            )
+            for section, number, moment in find_expired(self._reader, local, utc):
+                outlook = self._outlooks[number]
+                verdict = rule.judge(outlook, moment, 0, has_expired=True)
+                self._move(section, number, moment, verdict)
+                done.add(section)
+        if rule.below is not None and valuation.accesses:
+            named = read_timed_by_anchor(self._reader, valuation.accesses)
+            self._judge_timed(
+                ((memory, valuation.accesses[anchor]) for anchor, memory in named.items()), done
+            )
+        uncertain = [part.range for part in self._list_parts() if not part.is_certain]
+        timed = read_timed(self._reader, uncertain)
+        self._judge_timed(((memory, 0) for memory in timed), done)
+
+    def _judge_timed(self, memories: Iterable[tuple[TimedMemory, int]], done: set[int]) -> None:
+        for memory, n_accesses in memories:
+            if memory.section not in done:
+                done.add(memory.section)
+                moment_s = find_moment_s(memory.updated, memory.created, find_stored_day(memory))
+                outlook = self._outlooks[memory.outlook]
+                verdict = self._rule.judge(outlook, moment_s, n_accesses, has_expired=False)
+                self._move(memory.section, memory.outlook, memory.moment, verdict)
+
+    def _move(self, section: int, number: int, moment: int, verdict: Verdict | None) -> None:
+        """Count a memory by its own verdict, and not by the verdict of its part."""
+        parts = self._parts[number]
+        at = bisect_right(parts, moment, key=lambda part: part.range.first) - 1
+        before = parts[at].verdict
+        self._add(before, -1, -mark_section(section))
+        self._add(verdict, 1, mark_section(section))
+        self._moved[section] = before and before[0], verdict and verdict[0]
+
+    def find_sections(self, kind: str) -> set[int]:
+        """Return the ids of the first sections of the memories with a verdict. The time grows with
+        their number.
+        """
+        ranges = [
+            part.range
+            for part in self._list_parts()
+            if part.verdict is not None and part.verdict[0] == kind
+        ]
+        sections = {*find_memory_ids(self._reader, ranges)}
+        for section, (before, after) in self._moved.items():
+            if before == kind:
+                sections.discard(section)
+            if after == kind:
+                sections.add(section)
+        return sections
+
+
+def plan_by_rule(
+    workspace: Workspace, act: Act, rule: Rule, page: Page, *, is_whole: bool
+) -> Planned:
+    """Plan to change the memories of a workspace by a rule. With `is_whole`, the plan has all of
+    them, otherwise those of the page.
+    """
+    shown: dict[str, set[int]] = {}
+    left: set[str] = set()
+    n_last = page.offset + page.limit
+    with workspace.acquire(PLAN_LIMIT_S) as reader:
+        counted = RuleCounts(reader, rule)
+        for kind, n in counted.counts.items():
+            must_read = is_whole and kind == "change"
+            if page.offset >= n and not must_read:
+                shown[kind] = set()
+            elif n <= MAX_LISTED or must_read:
+                placed = place_memories(reader, counted.find_sections(kind))
+                shown[kind] = {section for section, _ in placed[page.offset : n_last]}
+                read = placed if must_read else placed[page.offset : n_last]
+                left.update(path for _, path in read)
+        walked = counted.counts.keys() - shown.keys()
+        paths = read_note_paths(reader) if walked else []
+        generation = read_generation(reader)
+    maker = PlanMaker(act, rule.judge_memory, rule.valuation)
+
+    def has(kind: str, memory: Memory, at: int) -> bool:
+        return page.has(at) if kind in walked else memory.head.section in shown[kind]
+
+    for several, notes in read_notes(workspace, paths):
+        if all(maker.counts[kind] >= min(n_last, counted.counts[kind]) for kind in walked):
+            break
+        left.difference_update(several)
+        maker.add(list_memories(notes), has)
+    for _, notes in read_notes(workspace, sorted(left)):
+        maker.add(list_memories(notes), has)
+    counts, total = counted.counts, counted.total
+    if is_whole:
+        # A save may have come between.
+        counts, total = counts | {"change": maker.counts["change"]}, maker.total
+    digest = digest_bytes(msgspec.json.encode([act, counts["change"], total]))
+    return maker.finish(f"{generation}-{digest}", counts)

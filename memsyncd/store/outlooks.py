@@ -1,0 +1,210 @@
+"""Keep in index.db the values by which plans judge memories, and count memories by them.
+
+`outlooks` has each combination of these values that a memory has had, and `sections.outlook` leads
+from the first section of a memory to them. An index has the memories of each outlook in the order
+of their moments. So the memories that a plan changes are counted from the index alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import apsw
+
+from memsyncd.core.memories import Outlook, find_outlook, split_memories
+from memsyncd.store.details import Row
+from memsyncd.store.pool import Reader, encode_numbers
+from memsyncd.store.sections import ANCHOR, decode_texts, encode_anchors
+
+# --- commits ------------------------------------------------------------------------------------
+
+_COLUMNS = "lifecycle, kind, priority, importance, kinds, is_project, is_archived"
+_ADD = f"INSERT INTO outlooks(id, {_COLUMNS}) VALUES(?,?,?,?,?,?,?,?)"
+_ALL = f"SELECT id, {_COLUMNS} FROM outlooks ORDER BY id"
+OUTLOOK_COLUMNS = ("slugs", "level", "kind", "priority", "importance", "lifecycle", "status")
+"""The columns of sections on which outlooks depend; see `OutlookSection`."""
+_OF_FILE = (
+    f"SELECT id, outlook, {', '.join(OUTLOOK_COLUMNS)} FROM sections WHERE file = ?"
+    " ORDER BY start_line"
+)
+
+
+class OutlookSection(NamedTuple):
+    """The columns `OUTLOOK_COLUMNS` of a section."""
+
+    anchor: str
+    level: int
+    kind: str | None
+    priority: str | None
+    importance: float | None
+    lifecycle: str | None
+    status: str | None
+
+
+class Outlooks:
+    """The ids of the outlooks in an index, for its writer."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Row, int] = {}
+        self._added: list[Row] = []
+
+    @classmethod
+    def read(cls, connection: apsw.Connection) -> Outlooks:
+        outlooks = cls()
+        rows: list[Any] = connection.execute(_ALL).fetchall()
+        outlooks._ids = {tuple(columns): number for number, *columns in rows}
+        return outlooks
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def find(self, sections: Sequence[OutlookSection]) -> dict[int, int]:
+        """Return the outlooks of the memories of a note, by the position of the first section of
+        each. Outlooks that are new are collected for `write`.
+        """
+        outlooks: dict[int, int] = {}
+        for start, end in split_memories(sections):
+            *stated, kinds, is_project, is_archived = find_outlook(sections[start:end])
+            columns = (*stated, _encode_kinds(kinds), int(is_project), int(is_archived))
+            number = self._ids.get(columns)
+            if number is None:
+                number = self._ids[columns] = len(self._ids) + 1
+                self._added.append((number, *columns))
+            outlooks[start] = number
+        return outlooks
+
+    def list_columns(self) -> dict[int | None, Row]:
+        """Return the columns of each outlook by its id; None stands for no outlook."""
+        return {None: (None,) * 7} | {number: columns for columns, number in self._ids.items()}
+
+    def update_note(self, connection: apsw.Connection, file_id: int) -> None:
+        """Change the outlooks of the memories of a file, whose sections are in the database."""
+        stored: list[Any] = connection.execute(_OF_FILE, (file_id,)).fetchall()
+        outlooks = self.find([OutlookSection._make(row[2:]) for row in stored])
+        changed = [
+            (number, stored[at][0]) for at, number in outlooks.items() if stored[at][1] != number
+        ]
+        connection.executemany("UPDATE sections SET outlook = ? WHERE id = ?", changed)
+
+    def write(self, connection: apsw.Connection) -> None:
+        """Insert the collected outlooks."""
+        if self._added:
+            connection.executemany(_ADD, self._added)
+            self._added.clear()
+
+    def roll_back(self, n_before: int) -> None:
+        """Forget all but the first outlooks, after the transaction that added the others failed."""
+        self._added.clear()
+        self._ids = {columns: n for columns, n in self._ids.items() if n <= n_before}
+
+
+# Most memories of a workspace have few kinds.
+_encode_kinds = lru_cache(maxsize=256)(json.dumps)
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+_MASK = 0xFFFF_FFFF
+_OF_RANGE = (
+    "FROM sections s WHERE s.outlook IS NOT NULL AND s.outlook = r.value ->> 0"
+    " AND s.moment >= r.value ->> 1 AND s.moment < r.value ->> 2"
+)
+_COUNTS = (
+    f"SELECT (SELECT json_array(count(*), coalesce(sum(s.id * s.id & {_MASK}), 0)) {_OF_RANGE})"
+    " FROM json_each(?) r ORDER BY r.key"
+)
+_IN_RANGES = (
+    "FROM json_each(?) r CROSS JOIN sections s ON s.outlook IS NOT NULL"
+    " AND s.outlook = r.value ->> 0 AND s.moment >= r.value ->> 1 AND s.moment < r.value ->> 2"
+)
+_IDS = f"SELECT s.id {_IN_RANGES}"
+_TIMES = "s.id, s.outlook, s.moment, s.updated, s.created, coalesce(s.day, f.day), f.mtime_ns"
+_TIMED = f"SELECT {_TIMES} {_IN_RANGES} CROSS JOIN files f ON f.id = s.file"
+_NAMED = (
+    f"SELECT {_TIMES}, {ANCHOR} FROM json_each(?) v CROSS JOIN files f ON f.path = v.value ->> 0"
+    " CROSS JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1"
+    " WHERE s.outlook IS NOT NULL"
+)
+# An index has these columns.
+_EXPIRED = (
+    "SELECT s.id, s.outlook, s.moment FROM sections s WHERE s.expires <= max(:local, :utc)"
+    " AND s.expires <= iif(substr(s.expires, -1) = 'Z', :utc, :local) AND s.outlook IS NOT NULL"
+)
+_PLACES = (
+    "SELECT s.id, f.path FROM json_each(?) v CROSS JOIN sections s ON s.id = v.value"
+    " CROSS JOIN files f ON f.id = s.file ORDER BY f.path, s.start_line"
+)
+
+
+class Range(NamedTuple):
+    """The memories of an outlook whose moments, in seconds since 1970, lie between two moments; the
+    first is included.
+    """
+
+    outlook: int
+    first: int
+    after: int
+
+
+class TimedMemory(NamedTuple):
+    """A memory by its first section, with the values from which its age counts."""
+
+    section: int
+    outlook: int
+    moment: int
+    updated: str | None
+    created: str | None
+    day: str | None
+    mtime_ns: int
+
+
+def read_outlooks(reader: Reader) -> dict[int, Outlook]:
+    """Return the outlooks that memories have or had, by id."""
+    return {
+        number: Outlook._make((*stated, decode_texts(kinds), bool(is_project), bool(is_archived)))
+        for number, *stated, kinds, is_project, is_archived in reader.rows(_ALL)
+    }
+
+
+def count_memories(reader: Reader, ranges: Sequence[Range]) -> list[tuple[int, int]]:
+    """Return for each range the number of its memories, and the sum of the marks of their first
+    sections. The index alone is read.
+    """
+    rows = reader.rows(_COUNTS, (json.dumps(ranges),))
+    return [(n, total) for (pair,) in rows for n, total in [json.loads(pair)]]
+
+
+def mark_section(number: int) -> int:
+    """Return the mark of a section: other sections have another sum of marks, most likely."""
+    return number * number & _MASK
+
+
+def find_memory_ids(reader: Reader, ranges: Iterable[Range]) -> list[int]:
+    """Return the ids of the first sections of the memories in these ranges."""
+    return [number for (number,) in reader.rows(_IDS, (json.dumps([*ranges]),))]
+
+
+def read_timed(reader: Reader, ranges: Iterable[Range]) -> list[TimedMemory]:
+    """Return the memories in these ranges."""
+    return [TimedMemory._make(row) for row in reader.rows(_TIMED, (json.dumps([*ranges]),))]
+
+
+def read_timed_by_anchor(reader: Reader, anchors: Iterable[str]) -> dict[str, TimedMemory]:
+    """Return the memories whose first sections have these anchors."""
+    rows = reader.rows(_NAMED, (encode_anchors(anchors),))
+    return {anchor: TimedMemory._make(values) for *values, anchor in rows}
+
+
+def find_expired(reader: Reader, local: str, utc: str) -> list[tuple[int, int, int]]:
+    """Return the memories that have expired at a time, which is given as local time and as UTC: the
+    id, the outlook and the moment of the first section of each.
+    """
+    return reader.rows(_EXPIRED, {"local": local, "utc": utc})
+
+
+def place_memories(reader: Reader, sections: Iterable[int]) -> list[tuple[int, str]]:
+    """Return sections in the order of paths and lines: the id and the path of each."""
+    return reader.rows(_PLACES, (encode_numbers(sections),))
