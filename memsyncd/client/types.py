@@ -1128,8 +1128,10 @@ class Copy(SectionPlace):
 
 
 class DuplicateGroup(TypedDict):
-    # The longest first: it is likely to say all that the others say.
+    # The longest first: it is likely to say all that the others say. At most 100 are named.
     sections: list[Copy]
+    # How many sections the group has.
+    n_sections: int
     # The lowest similarity, by words, of the pairs that make the group.
     similarity: float
     # The lowest cosine of the pairs that vectors found; null if they found none.

@@ -205,7 +205,9 @@ class _Daemon:
             on_reconcile=self._on_reconcile,
         )
         self._workspaces.listen(self._on_sync)
-        self._threads = QueryPool(QUERY_THREADS, on_returned=self._workspaces.stalls.note_returned)
+        # A long work has a thread of its own, so that no other read waits for it.
+        returned = self._workspaces.stalls.note_returned
+        self._threads = QueryPool(QUERY_THREADS + 1, on_returned=returned)
 
     def _make_server(self) -> None:
         reads = Reads(self._workspaces, self._threads, self._clock, QUERY_THREADS)

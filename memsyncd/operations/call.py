@@ -85,8 +85,12 @@ class Call(Protocol):
     async def wait_until_recovered(self) -> None:
         """Wait until an edit that a crash has interrupted is completed or rolled back."""
 
-    async def read(self, read: Callable[[], T], *, on_disk: bool = False) -> T:
-        """Call `read` in a thread and return its result. `on_disk` says that it reads notes."""
+    async def read(
+        self, read: Callable[[], T], *, on_disk: bool = False, is_long: bool = False
+    ) -> T:
+        """Call `read` in a thread and return its result. `on_disk` says that it reads notes;
+        `is_long` that its time grows with the workspace, and that it reads in steps.
+        """
 
     async def run_job(self, job: JobFactory[T], *, is_write: bool = False) -> T:
         """Run a job on the worker and return its result. Raises Busy if its turn does not come."""

@@ -497,10 +497,15 @@ def _change_text(
 
 
 async def keep_up(
-    call: Call, command: str, params: UpkeepParams, plan: Callable[[Valuation], Planned]
+    call: Call,
+    command: str,
+    params: UpkeepParams,
+    plan: Callable[[Valuation], Planned],
+    *,
+    is_long: bool = True,
 ) -> Upkept:
-    """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories.
-    The history names the `command`.
+    """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories;
+    without `is_long`, it reads no more than its page. The history names the `command`.
     """
     workspace = await call.open()
 
@@ -508,7 +513,7 @@ async def keep_up(
         return plan(make_valuation(call.config, call.now_s, count_accesses(workspace)))
 
     try:
-        planned = await call.read(make)
+        planned = await call.read(make, is_long=is_long)
     except NoteNotFound:
         # The notes have also changed if a planned section is gone.
         check_plan(command, params.plan, None)

@@ -1064,7 +1064,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'similarity': 'The share of words in common with the first section of the group.',
     },
     'DuplicateGroup': {
-        'sections': 'The longest first: it is likely to say all that the others say.',
+        'sections': 'The longest first: it is likely to say all that the others say. At most 100 are named.',
+        'n_sections': 'How many sections the group has.',
         'similarity': 'The lowest similarity, by words, of the pairs that make the group.',
         'cosine': 'The lowest cosine of the pairs that vectors found; null if they found none.',
     },

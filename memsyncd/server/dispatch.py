@@ -162,10 +162,16 @@ class ServerCall:
     # --- reads ---
 
     async def read(
-        self, read: Callable[[], T], *, on_disk: bool = False, limit_s: float = math.inf
+        self,
+        read: Callable[[], T],
+        *,
+        on_disk: bool = False,
+        is_long: bool = False,
+        limit_s: float = math.inf,
     ) -> T:
         end_s = self._clock.now_s() + limit_s
-        return await self._reads.run(read, end_s, disk_of=self.workspace if on_disk else None)
+        disk_of = self.workspace if on_disk else None
+        return await self._reads.run(read, end_s, disk_of=disk_of, is_long=is_long)
 
     async def find_near(
         self, find: Callable[..., list[SimilarSection]], on_similar: OnSimilar

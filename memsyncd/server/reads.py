@@ -2,7 +2,8 @@
 
 The time of a read counts from its request's arrival. A read that is overdue before a slot is free
 is refused and does not run. A read of a workspace's disk takes no slot: the disk may block it, and
-the query threads run a single disk read per workspace at a time.
+the query threads run a single disk read per workspace at a time. A long work, such as a plan over
+all sections, waits for other long works alone: no other read waits for it, and it pauses for them.
 
 Requests wait for an index to open, for a scan of the disk and for jobs, each with a time limit. The
 work itself continues when the time is over.
@@ -55,6 +56,7 @@ class Reads:
         self._workspaces = workspaces
         self._clock = clock
         self._queue = ReadQueue(max_running)
+        self._long_works = ReadQueue(1)
         self.n_pending = 0
         """Reads that wait or run."""
         workspaces.stalls.add_pool(threads.pool)
@@ -65,8 +67,10 @@ class Reads:
         end_s: float = math.inf,
         *,
         disk_of: Workspace | None = None,
+        is_long: bool = False,
     ) -> T:
         """Return the result of `read`. It is stopped when the client leaves, and at `end_s`.
+        `is_long` says that it is a long work, which must read in steps.
 
         A read of a workspace's disk names the workspace. Raises NotFresh if no slot is free until
         `end_s`, or if that disk does not answer. A damaged index is reported for its repair.
@@ -76,10 +80,12 @@ class Reads:
             if disk_of is not None:
                 return await self._read_disk(disk_of, read, end_s)
             origin = current_request.get()
-            flow: Flow[Waiter] = origin.session.reads if origin else Flow()
-            async with self._queue.slot(flow, end_s) as slot:
+            # The time of a long work says nothing about the client's other reads.
+            flow: Flow[Waiter] = origin.session.reads if origin and not is_long else Flow()
+            queue = self._long_works if is_long else self._queue
+            async with queue.slot(flow, end_s) as slot:
                 left_s = end_s - self._clock.now_s()
-                token = CancellationToken(left_s, is_long=slot.is_long)
+                token = CancellationToken(left_s, is_long=is_long or slot.is_long)
                 return await self._run_in_thread(read, token, slot)
         except StoreFailed as failure:
             self._workspaces.scheduler.report_damage(failure)

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from memsyncd.config import MemoryConfig
+from memsyncd.core.search.similarity import TEXTS_A_STEP, CopyFinder, find_features
 from memsyncd.engine.plan import RunOptions
 from memsyncd.engine.similar import find_nearly_same
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh
@@ -237,12 +238,34 @@ def test_notes_are_compared_in_steps_that_tell_how_far_they_are_and_end_with_the
     assert [section.path for section in group.sections] == [
         f".memories/{number}.md" for number in range(4)
     ]
-    assert notices == [*(f"reading notes: {n} of 5" for n in (0, 2, 4)), "comparing: 0 of 5", ""]
+    progress = [*(f"reading notes: {n} of 5" for n in (0, 2, 4)), "comparing: 0 of 5"]
+    assert [*dict.fromkeys(notices)] == [*progress, ""]
     assert not bench.workspace.condition.notices
     token.cancel()
     with pytest.raises(NotFresh):
         token.run(lambda: plan(bench))
     assert not bench.workspace.condition.notices
+
+
+def test_each_part_of_a_comparison_asks_often_whether_its_client_is_still_there() -> None:
+    finder, steps = CopyFinder(0.7), []
+    for number in range(5 * TEXTS_A_STEP):
+        finder.add(find_features(" ".join(f"word{(number + at) % 90}" for at in range(20))))
+    finder.find(steps.append)
+    assert len(steps) == 2 * 5
+
+
+def test_a_large_group_names_its_longest_sections_and_counts_all(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.config = SEARCH_POLICY
+    for number in range(5):
+        bench.write(f".memories/{number}.md", f"# Note {number}\n\n{TEXT}\n")
+    bench.rebuild()
+    whole = plan(bench).groups[0]
+    monkeypatch.setattr(similar, "MAX_COPIES", 2)
+    [group] = plan(bench).groups
+    assert (group.sections, group.n_sections) == (whole.sections[:2], 5)
 
 
 def test_two_thousand_sections_are_not_too_many(bench: Any) -> None:

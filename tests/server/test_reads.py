@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,11 +14,13 @@ import pytest
 
 from memsyncd.core.turns import QUICK_S, Flow
 from memsyncd.engine.clock import Clock
+from memsyncd.engine.worker import QueryPool
 from memsyncd.errors import NotFresh
 from memsyncd.server.dispatch import wait_for_turn
-from memsyncd.server.reads import LoopAdmission, ReadQueue, wait_for, wait_for_work
-from memsyncd.server.session import Session
-from tests.server.test_handlers import HandlersBench, run
+from memsyncd.server.reads import LoopAdmission, ReadQueue, Reads, wait_for, wait_for_work
+from memsyncd.server.session import RequestOrigin, Session, current_request
+from memsyncd.store.connection import pause_or_end
+from tests.server.test_handlers import CLOCK, HandlersBench, run
 
 
 async def hold(
@@ -154,3 +157,37 @@ def test_a_failure_after_its_client_has_left_is_no_error_of_the_loop(tmp_path: P
         assert reported == []
 
     run(tmp_path, leave)
+
+
+def test_no_other_read_waits_for_a_long_work_which_ends_when_its_client_leaves(
+    tmp_path: Path,
+) -> None:
+    async def scenario(bench: HandlersBench) -> None:
+        threads, session, ended = QueryPool(2), make_session(), threading.Event()
+        reads = Reads(bench.workspaces, threads, CLOCK, 1)
+        session.reads.note(2 * QUICK_S)
+        current_request.set(RequestOrigin(session, CLOCK.now_s()))
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            loop.call_soon_threadsafe(begun.set)
+            try:
+                while True:
+                    pause_or_end()
+                    time.sleep(0.001)
+            finally:
+                ended.set()
+
+        async with asyncio.timeout(60):
+            long_work = asyncio.create_task(reads.run(work, is_long=True))
+            await begun.wait()
+            assert await reads.run(lambda: "answered") == "answered"
+            next_work = asyncio.create_task(reads.run(lambda: "done", is_long=True))
+            assert await reads.run(lambda: "answered") == "answered"
+            long_work.cancel()
+            assert await next_work == "done"
+        assert await loop.run_in_executor(None, ended.wait, 60)
+        threads.shutdown()
+
+    run(tmp_path, scenario)

@@ -72,7 +72,7 @@ TEXTS_A_PASS: Final = 20_000
 _N_COUNTERS: Final = 1 << 22
 _MOST_COUNTED: Final = 255
 # So many texts are compared between two calls of `note_progress`.
-TEXTS_A_STEP: Final = 200
+TEXTS_A_STEP: Final = 20
 
 
 class CopyFinder:
@@ -119,7 +119,11 @@ class CopyFinder:
         """Compare all texts, and join near copies. `note_progress` is called again and again, with
         the number of compared texts.
         """
-        probes = [self._choose_probes(text) for text in self._texts]
+        probes: list[array[int]] = []
+        for at, text in enumerate(self._texts):
+            if at % TEXTS_A_STEP == 0:
+                note_progress(0)
+            probes.append(self._choose_probes(text))
         n_passes = 1 + len(probes) // TEXTS_A_PASS
         for part in range(n_passes):
             holding: dict[int, list[int]] = {}

@@ -113,7 +113,9 @@ class Copy(SectionPlace, frozen=True, kw_only=True):
 
 class DuplicateGroup(Result, frozen=True, kw_only=True):
     sections: list[Copy]
-    """The longest first: it is likely to say all that the others say."""
+    """The longest first: it is likely to say all that the others say. At most 100 are named."""
+    n_sections: int
+    """How many sections the group has."""
     similarity: float
     """The lowest similarity, by words, of the pairs that make the group."""
     cosine: float | None

@@ -350,6 +350,8 @@ MAX_PAIRS = 2_000
 # The time limit of one read of the index, and the number of notes of which it reads the sections.
 COPIES_LIMIT_S = 10.0
 NOTES_PER_READ = 50
+# The sections of a group that are described.
+MAX_COPIES = 100
 HOW_TO_MERGE = (
     "read the sections of a group, add to the first what only the others say, then take the others"
     " out of searches with: memsyncd archive ANCHOR …"
@@ -479,9 +481,10 @@ def _describe_group(
     """Describe the sections of a group that are still there."""
     compared = {at: sections[at] for at in group.members}
     ordered = sorted(compared, key=lambda at: (-compared[at].n_characters, compared[at].anchor))
+    ordered = ordered[:MAX_COPIES]
     within = compared.keys()
     group_cosines = [cosine for pair, cosine in cosines.items() if within >= {*pair}]
-    paths = {section.anchor.rpartition("#")[0] for section in compared.values()}
+    paths = {compared[at].anchor.rpartition("#")[0] for at in ordered}
     notes = read_outlines(reader, paths)
     stored = {section.anchor: (note, section) for note in notes for section in note.sections}
     copies = []
@@ -501,6 +504,7 @@ def _describe_group(
             )
     return DuplicateGroup(
         sections=copies,
+        n_sections=len(group.members),
         similarity=round(group.similarity, 3),
         cosine=round(min(1.0, *group_cosines), 3) if group_cosines else None,
     )
@@ -521,5 +525,6 @@ async def plan_merging(call: Call, params: DuplicatesParams) -> Duplicates:
     workspace = await call.open()
     options = RunOptions(now_s=call.now_s)
     read_freshness = call.watch_freshness()
-    duplicates = await call.read(partial(find_duplicates, workspace, params, call.config, options))
+    find = partial(find_duplicates, workspace, params, call.config, options)
+    duplicates = await call.read(find, is_long=True)
     return replace(duplicates, freshness=read_freshness())

@@ -93,6 +93,8 @@ def _show_plan(plan: dict[str, Any], _args: Args, console: Console) -> None:
         for section in group["sections"]:
             lines = f"{section['start_line']}-{section['end_line']}"
             terminal.print(f"   {section['similarity']:.2f}  {section['anchor']}  lines {lines}")
+        if (more := group["n_sections"] - len(group["sections"])) > 0:
+            terminal.print(terminal.paint("dim", f"   and {render_count(more, 'more section')}"))
     if not plan["groups"]:
         terminal.report("no near copies; look further with --min-similarity 0.5")
     elif (more := plan["n_groups"] - len(plan["groups"])) > 0:

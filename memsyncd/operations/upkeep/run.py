@@ -320,7 +320,8 @@ def _list_outermost(reader: Reader, path: str) -> list[str]:
 async def archive(call: Call, params: ArchiveParams) -> Upkept:
     params = await _name_sections(call, params)
     plan = partial(plan_archive, call.workspace, call.config, params)
-    return await keep_up(call, "archive", params, plan)
+    is_long = params.apply or _is_selecting(params)
+    return await keep_up(call, "archive", params, plan, is_long=is_long)
 
 
 async def restore(call: Call, params: ArchiveParams) -> Upkept:
@@ -331,7 +332,7 @@ async def restore(call: Call, params: ArchiveParams) -> Upkept:
 
 async def clean_up(call: Call, params: CleanupParams) -> Upkept:
     plan = partial(plan_cleanup, call.workspace, call.config, params)
-    return await keep_up(call, "cleanup", params, plan)
+    return await keep_up(call, "cleanup", params, plan, is_long=params.apply)
 
 
 async def promote(call: Call, params: PromoteParams) -> Promoted:
