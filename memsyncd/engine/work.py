@@ -33,7 +33,6 @@ from memsyncd.engine.metadata import (
     NO_ACCESSES,
     bind_sort_keys,
     describe_meta,
-    find_stored_day,
     make_valuation,
     name_note,
 )
@@ -44,12 +43,12 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.sections import Filters, describe_conflict
 from memsyncd.operations.tasks.declare import TaskSection
 from memsyncd.store.lookup import (
-    OrderName,
     StoredNote,
     by_path,
     find_anchors_among,
     stream_notes,
 )
+from memsyncd.store.pages import OrderName
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import find_notes_with_relation, has_relation, read_digest
 from memsyncd.store.texts import read_note_text
@@ -61,6 +60,7 @@ from memsyncd.store.work import (
     count_open_work,
     find_first_groups,
     find_open_work,
+    has_key,
     stream_work,
 )
 
@@ -212,7 +212,8 @@ class WorkReader(NamedTuple):
         filters = Filters(include_archived=includes_archived)
         compiled = complete_filters(filters, self.config, self.now_s)
         n_open, n_blocked = count_open_work(self.reader, compiled)
-        if n_open <= MAX_JUDGED:
+        may_block = has_key(self.reader, BLOCKED_BY) or has_relation(self.reader, BLOCKED_BY)
+        if may_block and n_open <= MAX_JUDGED:
             items = self.outline_with_blockers(filters)
             ready, n_blocked = find_ready([*items.values()], None, closed=closed)
             return ready[:limit], len(ready), n_blocked
@@ -331,7 +332,7 @@ class WorkReader(NamedTuple):
             first = project.find_first(key, bind_sort_keys(valuation), most=most)
             lasting = self._read_named([row.anchor for row in first])
             if len(first) == most:
-                n_further = project.count()[0] - most
+                n_further = project.count_sections() - most
         every = lasting | sections
         value: ItemValue | None = None
         if request.is_by_worth:
@@ -428,7 +429,7 @@ def _outline_item(
         status=show(row.status).lower() if row.status else "",
         tags=(),
         importance=find_importance(kinds, kind, row.importance),
-        time=show(row.created) if row.created else find_stored_day(row),
+        time=show(row.at),
         blocked_by=_split_names(row.blocked_by and show(row.blocked_by)),
     )
 

@@ -6,6 +6,9 @@ the notes that it writes, and subtracts the numbers that they had. Which section
 depends on the time: `n` and `n_notes` hold for the moment `counted_s` in `meta`, which a commit
 moves to its own time. A question at another time corrects them by the notes with a section that has
 expired in between.
+
+The sections of the project and the open sections of tasks, if they have a text, are fields of their
+own. The times of tasks and sessions are in the same rows (`store/groups`).
 """
 
 from __future__ import annotations
@@ -26,12 +29,17 @@ import msgspec
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import is_markdown
 from memsyncd.core.search.filters import fold_value, split_list
+from memsyncd.core.search.tasks import BLOCKED, FINISHED, PROJECT, RECORDS
+from memsyncd.store.groups import GROUPED, GroupChanges
 from memsyncd.store.pool import Reader
 
 COLUMNS = ("kind", "task", "session", "source", "priority", "lifecycle", "status")
 """The columns of sections that are fields by themselves."""
 TOTAL, BYTES, TOPICS = "total", "bytes", "topics"
+OF_PROJECT, KIND_OF_PROJECT, TAG_OF_PROJECT = "project", "kind of project", "tag of project"
+WORK = "open work"
 META = "meta"
+NO_KIND = "none"
 NO_VALUE = "\0"
 """Stands for sections without a value. No text of a note has this sign."""
 # The sizes of groups, in powers of 4 from 1,024 bytes: `0-1 KiB`, `1-4 KiB`.
@@ -52,6 +60,9 @@ _FEW_VALUES = frozenset(
         "size",
         "link",
         "dangling",
+        OF_PROJECT,
+        KIND_OF_PROJECT,
+        WORK,
     )
 )
 # The spellings of a value whose case does not count. The spelling without capitals has no row.
@@ -63,7 +74,8 @@ Sums = dict[Key, ValueNumbers]
 Execute = Callable[[str, tuple[Any, ...]], Iterable[tuple[Any, ...]]]
 
 SECTION_FACTS = (
-    f"{', '.join(f's.{name}' for name in COLUMNS)}, s.day, s.expires, s.extra,"
+    f"{', '.join(f's.{name}' for name in COLUMNS)}, s.day, s.expires, s.extra, s.is_empty,"
+    " iif(s.task IS NULL AND s.session IS NULL, NULL, s.at),"
     " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
 )
 COUNTED_OF_NOTE = ("path", "size", "mtime_ns", "day", "extra")
@@ -101,7 +113,7 @@ def _encode(values: Sequence[str]) -> str:
 
 class SectionFacts(NamedTuple):
     """The values by which a section is counted, in the order of `SECTION_FACTS`. `extra` is JSON,
-    `tags` are sorted and have a separator between them.
+    `tags` are sorted and have a separator between them. `at` is None without a task or session.
     """
 
     kind: str | None
@@ -114,7 +126,18 @@ class SectionFacts(NamedTuple):
     day: str | None
     expires: str | None
     extra: str | None
+    is_empty: int | None
+    at: str | None
     tags: str | None
+
+    @property
+    def groups(self) -> Iterator[Key]:
+        """The task and the session, if it has a text."""
+        if self.at is not None and not self.is_empty:
+            if self.task:
+                yield "task", self.task
+            if self.session:
+                yield "session", self.session
 
 
 class NoteFacts(NamedTuple):
@@ -140,7 +163,7 @@ class NoteFacts(NamedTuple):
         alike: dict[SectionFacts, int] = {}
         for section in sections:
             alike[section] = alike.get(section, 0) + 1
-        month, group = find_month(mtime_ns), find_size(size)
+        month, group = find_day(mtime_ns)[: len("2026-03")], find_size(size)
         return cls(is_markdown(path), month, group, day, extra, frozenset(alike.items()))
 
     @property
@@ -211,7 +234,8 @@ def _list_keys(
     section: SectionFacts, month: str, size: str, day: str | None, extra: str | None
 ) -> tuple[Key, ...]:
     """Return the keys by which a section counts; all but `section` are facts of its note."""
-    columns = zip(COLUMNS, (value or NO_VALUE for value in section[: len(COLUMNS)]), strict=True)
+    values: tuple[Any, ...] = section[: len(COLUMNS)]
+    columns = zip(COLUMNS, (value or NO_VALUE for value in values), strict=True)
     own_day = section.day or day
     return (
         (TOTAL, ""),
@@ -219,15 +243,32 @@ def _list_keys(
         ("month", own_day[:7] if own_day else month),
         ("size", size),
         *_list_tag_keys(section.tags),
+        *_list_work_keys(section),
         *(_list_meta_keys(extra, section.extra) if extra or section.extra else ()),
     )
 
 
+def _list_work_keys(section: SectionFacts) -> Iterator[Key]:
+    is_of_project = section.lifecycle == PROJECT
+    if section.is_empty or not (is_of_project or section.task is not None):
+        return
+    status = fold_ascii(section.status or "")
+    if status in FINISHED:
+        return
+    if is_of_project:
+        yield OF_PROJECT, ""
+        yield KIND_OF_PROJECT, section.kind or NO_KIND
+        for tag in section.tags.split("\x1f") if section.tags else ():
+            yield TAG_OF_PROJECT, tag
+    if section.task is not None and section.kind not in RECORDS:
+        yield WORK, BLOCKED if status == BLOCKED else ""
+
+
 @lru_cache(maxsize=16)
-def find_month(mtime_ns: int) -> str:
-    """Return the month of a time: `2026-03`."""
+def find_day(mtime_ns: int) -> str:
+    """Return the local day of a time: `2026-03-31`."""
     try:
-        return time.strftime("%Y-%m", time.localtime(mtime_ns // 1_000_000_000))
+        return time.strftime("%Y-%m-%d", time.localtime(mtime_ns // 1_000_000_000))
     except (OverflowError, OSError, ValueError):
         return NO_VALUE
 
@@ -321,6 +362,7 @@ class CountChanges:
         self._connection = connection
         self._sums: dict[Key, list[int]] = {}
         self._alike: dict[NoteFacts, _AlikeNotes] = {}
+        self._times = GroupChanges(connection)
         self._moment_s = float(connection.execute(_COUNTED).get or 0.0)
         self.moment = Moment.at(self._moment_s)
 
@@ -335,6 +377,7 @@ class CountChanges:
             old, new = read_note_counts(self._connection.execute, file_id, moments)
             self._add(new, 1)
             self._add(old, -1)
+            self._times.lost.update(key for key in old if key[0] in GROUPED)
 
     def add(self, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> None:
         """Add the numbers of a note; `columns` are `COUNTED_OF_NOTE`."""
@@ -363,6 +406,7 @@ class CountChanges:
             if alike.n or alike.n_bytes:
                 sums = count_alike(facts, self.moment, n=alike.n, n_bytes=alike.n_bytes)
                 self._add(sums, 1)
+                self._note_times(facts, alike.n)
             if alike.lost != alike.gained:
                 for kind in facts.kinds:
                     lost, gained = paths.setdefault(kind, (set(), set()))
@@ -379,8 +423,18 @@ class CountChanges:
         if gone := [key for key, numbers in self._sums.items() if numbers[2] < 0]:
             self._connection.executemany(_DROP_EMPTY, gone)
         self._sums.clear()
+        self._times.write(*self.moment)
         self._write_firsts(paths)
         self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
+
+    def _note_times(self, facts: NoteFacts, n: int) -> None:
+        for section, _ in facts.sections:
+            for key in section.groups:
+                if n < 0:
+                    self._times.lost.add(key)
+                elif n > 0 and not self.moment.has_expired(section.expires):
+                    status, at = section.status or "", section.at or ""
+                    self._times.add(key, at, kind=section.kind, status=status)
 
     def _write_firsts(self, paths: Mapping[str, tuple[set[str], set[str]]]) -> None:
         """Write the first note of each kind; `paths` are those that a kind has lost and gained."""
@@ -427,6 +481,13 @@ def _find_expiring(execute: Execute, one: Moment, other: Moment) -> Iterator[int
 
 # --- questions ----------------------------------------------------------------------------------
 
+
+def read_counted_moment(reader: Reader) -> Moment:
+    """Return the moment for which the counts hold."""
+    rows = reader.rows(_COUNTED)
+    return Moment.at(float(rows[0][0]) if rows else 0.0)
+
+
 MAX_KINDS = 1000
 _PLACES = (
     "SELECT value, n_all, first FROM counts WHERE field = 'kind' AND first IS NOT NULL"
@@ -459,8 +520,7 @@ class KeptCounts:
         """The differences between the time of the counts and `now_s`."""
         if now_s is None:
             return
-        rows = reader.rows(_COUNTED)
-        moments = Moment.at(float(rows[0][0]) if rows else 0.0), Moment.at(now_s)
+        moments = read_counted_moment(reader), Moment.at(now_s)
         if moments[0] == moments[1]:
             return
         for file_id in _find_expiring(reader.rows, *moments):

@@ -33,7 +33,7 @@ from memsyncd.store.connection import (
     transaction,
     translating_errors,
 )
-from memsyncd.store.counts import CountChanges, find_month, list_kinds
+from memsyncd.store.counts import CountChanges, find_day, list_kinds
 from memsyncd.store.integrity import SUFFIX, CheckState, Ending, FileGuard, Tampering, measure_file
 from memsyncd.store.outlooks import Outlooks
 from memsyncd.store.pool import ConnectionPool, Reader
@@ -437,9 +437,9 @@ class Index:
                 assert_never(update)
 
     def _recount_touched(self, rows: Rows, file_id: int, stat: FileStat) -> None:
-        """Count the sections of a note anew if it was saved in another month."""
+        """Count the sections of a note anew if it was saved on another day."""
         mtime_ns = self._writer.execute(_SAVED, (file_id,)).get
-        if find_month(mtime_ns) != find_month(stat_row(stat)[1]):
+        if find_day(mtime_ns) != find_day(stat_row(stat)[1]):
             rows.begin_change(self._writer, file_id)
             _subtract(rows, file_id)
             rows.recounted.add(file_id)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from string import ascii_lowercase
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -171,99 +171,7 @@ def stream_sections(
         yield map(fields._make, rows)
 
 
-# --- Pages of notes -------------------------------------------------------------------------------
-
-# Of so many sections that pass filters, all notes are sorted. Of more, notes are tried by path.
-MAX_SORTED = 2_000
-_IS_DIVIDED = "EXISTS(SELECT 1 FROM sections WHERE file = f.id AND status = 'archived')"
-_PASSES = (
-    "EXISTS(SELECT 1 FROM sections s INDEXED BY sections_by_anchor WHERE s.file = f.id{allowed})"
-)
-_N_SECTIONS = f"SELECT count(*) FROM (SELECT 1 {FROM_SECTIONS} WHERE {{condition}} LIMIT :most)"
-_RANK = "coalesce(s.importance, :ranks ->> s.kind, :rest)"
-OrderName = Literal["importance", "priority", "recency", "worth"]
-DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
-# The keys of sections, the smallest first. The key of a note is the smallest one of its sections.
-SORT_KEYS: Mapping[OrderName, str] = {
-    "importance": f"-{_RANK}",
-    "priority": f"10 * coalesce(substr(s.priority, 2), 9) - {_RANK}",
-    "recency": f"-julianday({DAY})",
-    # The formula of `compute_worth`.
-    "worth": (
-        "-exp(min(0, s.moment - :now) / (coalesce(:half_lives ->> s.kind, :half_life) * 86400.0))"
-        " * (1 + ln(1 + coalesce((SELECT n FROM accessed WHERE anchor = f.path || '#' || s.slugs),"
-        f" 0)) / 10) * coalesce(:priorities ->> s.priority, {_RANK} / :usual)"
-    ),
-}
-WITH_ACCESSES = (
-    "WITH accessed(anchor, n) AS MATERIALIZED (SELECT key, value FROM json_each(:accesses)) "
-)
-# Notes without sections come first.
-_FIRST_KEY = "-1e9"
-
-
-class PageOrder(NamedTuple):
-    """The order of a page: the name of a key in `SORT_KEYS`, the bindings of these keys, and the
-    place after which the page begins: the key and the path of a note. Without a name, by path.
-    """
-
-    name: OrderName | None = None
-    bindings: Mapping[str, Any] = {}
-    after: tuple[float, str] | None = None
-
-
-def find_page(
-    reader: Reader, filters: Filters, order: PageOrder, *, path: str | None, limit: int
-) -> list[tuple[str, float]]:
-    """Return the paths of the notes that `stream_notes` would yield, in this order, at most
-    `limit`; each with its key.
-    """
-    condition, named = compile_section_filters(reader, filters)
-    is_narrow = bool(condition) and not filters.is_hiding_alone
-    bindings: dict[str, Any] = {**named, **order.bindings, "limit": limit, "most": MAX_SORTED + 1}
-    limits = []
-    if path is not None:
-        limits.append("f.id IN (SELECT value FROM json_each(:of_files))")
-        bindings["of_files"] = encode_numbers(find_file_ids(reader, [path]))
-    after = ""
-    if order.after is not None:
-        bindings["after_key"], bindings["after"] = order.after
-        after = "(k, f.path) > (:after_key, :after)" if order.name else "f.path > :after"
-    if order.name:
-        source = FROM_SECTIONS
-        limits += [condition] if is_narrow else []
-        if not is_narrow:
-            passing = f" AND {condition}" if condition else ""
-            source = f"FROM files f LEFT JOIN sections s ON s.file = f.id{passing}"
-            limits += [f"(s.id IS NOT NULL OR NOT {_IS_DIVIDED})"] if condition else []
-        key = f"coalesce(min({SORT_KEYS[order.name]}), {_FIRST_KEY})"
-        statement = (
-            f"{WITH_ACCESSES}SELECT f.path, {key} AS k"
-            f" {source}{_where(limits)} GROUP BY f.id {f'HAVING {after}' if after else ''}"
-            " ORDER BY k, f.path LIMIT :limit"
-        )
-        return reader.rows(statement, bindings)
-    limits += [after] if after else []
-    if is_narrow and _is_sortable(reader, condition, bindings):
-        limits.append(condition)
-        statement = f"SELECT DISTINCT f.path {FROM_SECTIONS}{_where(limits)}"
-    else:
-        passes = _PASSES.format(allowed=f" AND {condition}" if condition else "")
-        if condition:
-            limits.append(passes if is_narrow else f"({passes} OR NOT {_IS_DIVIDED})")
-        statement = f"SELECT f.path FROM files f{_where(limits)}"
-    rows = reader.rows(f"{statement} ORDER BY f.path LIMIT :limit", bindings)
-    return [(path, 0.0) for (path,) in rows]
-
-
-def _is_sortable(reader: Reader, condition: str, bindings: dict[str, Any]) -> bool:
-    statement = _N_SECTIONS.format(condition=condition)
-    return bool(reader.rows(statement, bindings)[0][0] <= MAX_SORTED)
-
-
-def _where(conditions: Sequence[str]) -> str:
-    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
-
+# --- Sections by importance ----------------------------------------------------------------------
 
 _ANCHORS = f"SELECT {ANCHOR} {FROM_SECTIONS}"
 _ANCHORS_AMONG = (
@@ -342,7 +250,8 @@ def _select_sections(
             source = _OF_FILES
         else:
             conditions.append("s.file IN (SELECT value FROM json_each(:of_files))")
-    return f"{source}{_where(conditions)} ORDER BY s.file, s.start_line", bindings
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{source}{where} ORDER BY s.file, s.start_line", bindings
 
 
 def _note(row: tuple[Any, ...], sections: tuple[StoredSection, ...]) -> StoredNote:
@@ -494,7 +403,6 @@ _TAGGED = (
 )
 _ALL_TAGS = "tags"
 _TAGS_OF_PASSING = "json_each(:passing) p CROSS JOIN tags ON section = p.value"
-_BY_SortKey = Literal["importance", "priority", "recency", "worth"]
 DAY = "coalesce(s.day, f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))"
 _BY_SIZE = (
     "CASE "

@@ -47,6 +47,7 @@ from memsyncd.store.counts import (
     CountChanges,
     NoteFacts,
     SectionFacts,
+    find_day,
 )
 from memsyncd.store.details import Details, Row, delete_differing, read_details
 from memsyncd.store.outlooks import OUTLOOK_COLUMNS, Outlooks, OutlookSection
@@ -63,7 +64,7 @@ _EARLIEST_NS = -(2**61)  # 1896
 
 _FILE_COLUMNS = (
     "id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, generation, lines,"
-    " title, day, kind, tags, topic, extra"
+    " title, day, kind, tags, topic, extra, is_blank"
 )
 _VALUE_COLUMNS = "salience, latest, salience_all, latest_all"
 N_VALUE_COLUMNS = len(_VALUE_COLUMNS.split(","))
@@ -88,12 +89,12 @@ _VALUED_FILE_UPDATE = _FILE_UPDATE.replace(
 )
 _SECTION_COLUMNS = (
     "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
-    " status, task, session, source, created, updated, expires, day, topic, moment, is_empty,"
+    " status, task, session, source, created, updated, expires, day, topic, moment, at, is_empty,"
     " extra, outlook"
 )
 _NAMES_OF_SECTION = _SECTION_COLUMNS.split(", ")
 _get_counted_columns = itemgetter(
-    *(_NAMES_OF_SECTION.index(name) for name in (*COLUMNS, "day", "expires", "extra"))
+    *map(_NAMES_OF_SECTION.index, (*COLUMNS, "day", "expires", "extra", "is_empty", "at"))
 )
 _get_counted_of_file = itemgetter(*map(_FILE_COLUMNS.split(", ").index, COUNTED_OF_NOTE))
 _get_topic_columns = itemgetter(*map(_NAMES_OF_SECTION.index, TOPIC_COLUMNS))
@@ -110,6 +111,7 @@ _STANDINGS_OF_FILE = (
 )
 _SAVED = "SELECT mtime_ns, day FROM files WHERE id = ?"
 _UNDATED = "SELECT id, updated, created FROM sections WHERE file = ? AND day IS NULL AND moment = ?"
+_MOVE_UNDATED = "UPDATE sections SET at = ? WHERE file = ? AND day IS NULL AND created IS NULL"
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
 _STANDING = "INSERT OR IGNORE INTO standings(mark, kind, importance, is_archived) VALUES(?,?,?,?)"
 _STANDING_FILE = (
@@ -477,7 +479,8 @@ def _list_stored_facts(section_rows: Sequence[Row], tag_rows: Sequence[Row]) -> 
 
 def _make_facts(row: Row, tags: Collection[str]) -> SectionFacts:
     joined = "\x1f".join(sorted({*tags})) if tags else None
-    return SectionFacts._make((*_get_counted_columns(row), joined))
+    facts = SectionFacts._make((*_get_counted_columns(row), joined))
+    return facts if facts.task or facts.session else facts._replace(at=None)
 
 
 def _judge(rows: Rows, section_rows: Iterable[Row]) -> list[Row]:
@@ -517,12 +520,14 @@ def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
 
 
 def move_moments(connection: apsw.Connection, file_id: int, stat: FileStat) -> bool:
-    """Change the moments of the sections of a file that state no time, if it was saved on another
-    day than before; return whether that is so. Call it before the file's row is changed.
+    """Change the times of the sections of a file that state no time, if it was saved on another day
+    than before; return whether a moment has changed. Call it before the file's row is changed.
     """
     before: Any = connection.execute(_SAVED, (file_id,)).fetchone()
     old_ns, day = before
     new_ns = stat_row(stat)[1]
+    if day is None and find_day(old_ns) != find_day(new_ns):
+        connection.execute(_MOVE_UNDATED, (find_day(new_ns), file_id))
     old = find_moment(None, None, day, old_ns)
     if old == find_moment(None, None, day, new_ns):
         return False
@@ -905,6 +910,7 @@ def _file_row(rows: Rows, file_id: int, note: Note, stat: FileStat, read_at_ns: 
         note.n_lines, note.title, find_note_date(note.path, note.meta), note.meta.kind,
         to_json_list(note.meta.tags) if note.meta.tags else "",
         _find_topic(_list_pairs(note.meta.extra)) or None, _encode_extra(note.meta.extra),
+        None if note.sections else 1,
     )  # fmt: skip
 
 
@@ -917,6 +923,7 @@ def _make_section_rows(file_id: int, note: Note, stat: FileStat) -> Iterator[Row
     of_note = frozenset(note.meta.extra)
     day_of_note = find_stated_date(note.meta)
     day_of_file, mtime_ns = find_note_date(note.path, note.meta), stat_row(stat)[1]
+    day_of_save = find_day(mtime_ns)
     texts = _find_texts(note)
     for section in note.sections:
         meta = section.meta
@@ -937,6 +944,7 @@ def _make_section_rows(file_id: int, note: Note, stat: FileStat) -> Iterator[Row
             meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
             meta.updated, meta.expires and parse_expiry(meta.expires), day,
             _find_topic(own) if own else None, moments[times],
+            meta.created or day or day_of_file or day_of_save,
             None if has_text(texts.get(section.anchor, "")) else 1,
             _to_json(own) if own else None,
         )  # fmt: skip

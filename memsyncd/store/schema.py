@@ -12,15 +12,17 @@ anchor without the note's path and the `#`. `extra` has the keys of metadata wit
 JSON; for a section it has only keys in which the section differs from its note. `topic` is the
 stated topic: a section's own, if it differs from its note's, and empty text if the section states
 an empty one. `moment` orders sections by age, and `is_empty` is 1 for a section without text; see
-`core/model.find_moment` and `core/model.has_text`. A link can lead only to a note that has a name
-with the same `key`; `links.file` is this note, `links.place` the section in it that the link names.
-A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
-key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps, and
-`files.salience` the worth of a topic (`store/topics`).
-`files.generation` is the generation with which the note has changed last. `sections.outlook` leads
-to the values by which plans judge a memory; it is NULL unless the section is the first of a memory
-(`store/outlooks`). `counts.is_many` is 1 for the values of a
-field that may have many: an index has their order, and most changes of notes change none of them.
+`core/model.find_moment` and `core/model.has_text`. `at` is when a section was created, else its
+day, else its note's, else the day on which the note was saved. A link can lead only to a note that
+has a name with the same `key`; `links.file` is this note, `links.place` the section in it that the
+link names. A name is stored as `/` if it is the name from the note's path, and as empty text if it
+equals its key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit
+keeps, and `files.salience` the worth of a topic (`store/topics`). `counts.last` is the time of the
+last visible section of a task or session (`store/groups`). `files.generation` is the generation
+with which the note has changed last. `sections.outlook` leads to the values by which plans judge a
+memory; it is NULL unless the section is the first of a memory (`store/outlooks`). `counts.is_many`
+is 1 for the values of a field that may have many: an index has their order, and most changes of
+notes change none of them.
 
 records.db: numbered migrations that keep everything.
 """
@@ -80,6 +82,7 @@ CREATE TABLE files(
   tags TEXT NOT NULL DEFAULT '',
   topic TEXT,
   extra TEXT,
+  is_blank INTEGER CHECK (is_blank = 1),
   salience REAL,
   latest REAL,
   salience_all REAL,
@@ -108,13 +111,14 @@ CREATE TABLE sections(
   day TEXT,
   topic TEXT,
   moment INTEGER NOT NULL,
+  at TEXT NOT NULL,
   is_empty INTEGER CHECK (is_empty = 1),
   extra TEXT,
   outlook INTEGER
 ) STRICT;
 CREATE INDEX sections_by_anchor ON sections(file, slugs);
 CREATE INDEX sections_of_work
-  ON sections(coalesce(priority, 'P9'), coalesce(created, day), kind, status, expires)
+  ON sections(coalesce(priority, 'P9'), at, kind, status, expires)
   WHERE {OPEN_WORK.format(s="")};
 CREATE INDEX sections_expiring ON sections(expires, outlook, moment) WHERE expires IS NOT NULL;
 
@@ -189,6 +193,9 @@ CREATE TABLE counts(
   n_all INTEGER NOT NULL DEFAULT 0,
   n_notes_all INTEGER NOT NULL DEFAULT 0,
   first TEXT,
+  last TEXT,
+  last_all TEXT,
+  is_ended INTEGER CHECK (is_ended = 1),
   is_many INTEGER CHECK (is_many = 1),
   PRIMARY KEY (field, value)
 ) STRICT, WITHOUT ROWID;
@@ -269,11 +276,13 @@ QUESTION_INDEXES = (
     "CREATE INDEX files_by_latest ON files(latest DESC, path) WHERE latest IS NOT NULL",
     "CREATE INDEX files_by_topic ON files(coalesce(topic, title) COLLATE NOCASE)",
     "CREATE INDEX files_with_topics ON files(id) WHERE instr(coalesce(topic, title), ',')",
+    "CREATE INDEX files_blank ON files(path) WHERE is_blank",
     "CREATE INDEX files_by_time ON files(mtime_ns)",
     "CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL",
-    "CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE) WHERE task IS NOT NULL",
+    "CREATE INDEX sections_by_class ON sections(kind, importance, priority, moment)",
+    "CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE, at) WHERE task IS NOT NULL",
     (
-        "CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE)"
+        "CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE, at)"
         " WHERE session IS NOT NULL"
     ),
     "CREATE INDEX sections_by_source ON sections(source COLLATE NOCASE) WHERE source IS NOT NULL",
@@ -287,8 +296,8 @@ QUESTION_INDEXES = (
         " WHERE lifecycle IS NOT NULL"
     ),
     (
-        "CREATE INDEX sections_of_project ON sections(kind, importance, coalesce(created, day),"
-        " status, is_empty, task, expires, file) WHERE lifecycle = 'project'"
+        "CREATE INDEX sections_of_project ON sections(kind, importance, at, status, is_empty, task,"
+        " expires, file) WHERE lifecycle = 'project'"
     ),
     "CREATE INDEX sections_by_topic ON sections(topic COLLATE NOCASE) WHERE topic IS NOT NULL",
     "CREATE INDEX sections_with_topics ON sections(id) WHERE instr(topic, ',')",
@@ -310,6 +319,15 @@ QUESTION_INDEXES = (
     "CREATE INDEX linking_dangling ON linking(path, relation, n_dangling) WHERE n_dangling > 0",
     "CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE is_many",
     "CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE is_many",
+    "CREATE INDEX counts_by_last ON counts(field, last DESC, value) WHERE last IS NOT NULL",
+    (
+        "CREATE INDEX counts_by_last_all ON counts(field, last_all DESC, value)"
+        " WHERE last_all IS NOT NULL"
+    ),
+    (
+        "CREATE INDEX counts_going_on ON counts(field, last_all DESC, value)"
+        " WHERE last_all IS NOT NULL AND is_ended IS NULL"
+    ),
 )
 
 

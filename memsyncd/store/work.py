@@ -8,21 +8,32 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from memsyncd.core.search.filters import Filters
-from memsyncd.core.search.tasks import CLOSED, ENDED, FINISHED, RECORDS
+from memsyncd.core.search.tasks import BLOCKED, CLOSED, FINISHED, RECORDS
+from memsyncd.store.counts import (
+    KIND_OF_PROJECT,
+    META,
+    OF_PROJECT,
+    TAG_OF_PROJECT,
+    WORK,
+    KeptCounts,
+    Moment,
+    read_counted_moment,
+)
 from memsyncd.store.filters import compile_hidden, compile_section_filters
-from memsyncd.store.lookup import DAY, SORT_KEYS, WITH_ACCESSES, OrderName
+from memsyncd.store.groups import GroupTimes, compute_times
+from memsyncd.store.pages import SORT_KEYS, WITH_ACCESSES, OrderName
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.schema import OPEN_WORK
 from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
 
 
 class OutlinedWork(NamedTuple):
-    """A section that has a text, without this text: the values that order tasks and sessions.
-    `blocked_by` is the value of this key of metadata, the section's own or that of its note.
+    """A section that has a text, without this text: the values that order tasks and sessions. `at`
+    is when it was created, else its day. `blocked_by` is the value of this key of metadata, the
+    section's own or that of its note.
     """
 
     anchor: str
@@ -36,15 +47,17 @@ class OutlinedWork(NamedTuple):
     status: str | None
     task: str | None
     session: str | None
-    created: str | None
-    day: str | None
-    mtime_ns: int
+    at: str
     blocked_by: str | None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.path, self.start_line
 
 
 _WORK_COLUMNS = (
     f"{ANCHOR}, f.path, s.start_line, s.end_line, s.kind, s.importance, s.priority, s.lifecycle,"
-    " s.status, s.task, s.session, s.created, coalesce(s.day, f.day), f.mtime_ns,"
+    " s.status, s.task, s.session, s.at,"
     " coalesce(s.extra ->> 'blocked_by', f.extra ->> 'blocked_by')"
 )
 _WORK = f"SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {{allowed}} ORDER BY f.path, s.start_line"
@@ -53,19 +66,10 @@ _OPEN = (
     f" coalesce(s.kind IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
 )
 _N_OPEN = f"SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM {_OPEN}"
-_OF_PRIORITY = (
+_FIRST_OPEN = (
     f"SELECT {_WORK_COLUMNS} FROM {_OPEN} AND lower(s.status) IS NOT 'blocked'"
-    " AND coalesce(s.priority, 'P9') = :priority AND coalesce(s.created, s.day) {is_dated}"
-    " ORDER BY {time}, f.path, s.start_line LIMIT :most"
+    " ORDER BY coalesce(s.priority, 'P9'), s.at, f.path, s.start_line LIMIT :most"
 )
-# A section without a date has the day of its note, so that no index of sections has its order. Each
-# text is `>= ''`: SQLite takes the index with this order for it, but not for IS NOT NULL.
-_TIMES = {
-    ">= ''": "coalesce(s.created, s.day)",
-    "IS NULL": "coalesce(f.day, date(f.mtime_ns / 1000000000, 'unixepoch', 'localtime'))",
-}
-TIME = f"coalesce(s.created, {DAY})"
-_PRIORITIES = ("P0", "P1", "P2", "P3", "P9")
 
 
 @contextlib.contextmanager
@@ -85,10 +89,24 @@ def count_open_work(reader: Reader, filters: Filters) -> tuple[int, int]:
     """Count the sections of tasks that are open and no records, without those that the filters
     hide; and the sections among them whose status is `blocked`.
     """
+    if kept := _open_counts(reader, filters):
+        n_blocked, _ = kept.read(WORK, BLOCKED)
+        return kept.read(WORK)[0] + n_blocked, n_blocked
     hidden, bindings = compile_hidden(reader, filters)
     allowed = f" AND {hidden}" if hidden else ""
     [(n_open, n_blocked)] = reader.rows(_N_OPEN.format(join="", allowed=allowed), bindings)
     return n_open, n_blocked
+
+
+def _open_counts(reader: Reader, filters: Filters) -> KeptCounts | None:
+    """Return the counts that commits keep, if they hold for these filters."""
+    hides_all = not filters.includes_archived and not filters.includes_expired
+    return KeptCounts(reader, filters.now_s) if hides_all and filters.is_hiding_alone else None
+
+
+def has_key(reader: Reader, key: str) -> bool:
+    """True if a section states a value of this key of free metadata."""
+    return any(KeptCounts(reader).read(META, key))
 
 
 def find_open_work(reader: Reader, filters: Filters, *, most: int) -> list[OutlinedWork]:
@@ -96,24 +114,12 @@ def find_open_work(reader: Reader, filters: Filters, *, most: int) -> list[Outli
     first, then the oldest, then by path and line.
     """
     hidden, bindings = compile_hidden(reader, filters)
-    parts = {"join": "JOIN files f ON f.id = s.file", "allowed": f" AND {hidden}" if hidden else ""}
-    first: list[OutlinedWork] = []
-    for priority in _PRIORITIES:
-        dated: list[OutlinedWork] = []
-        for is_dated, time in _TIMES.items():
-            bound = {**bindings, "priority": priority, "most": most - len(first)}
-            statement = _OF_PRIORITY.format(is_dated=is_dated, time=time, **parts)
-            dated += map(OutlinedWork._make, reader.rows(statement, bound))
-        first += sorted(dated, key=_order_work)[: most - len(first)]
-        if len(first) == most:
-            break
-    return first
-
-
-def _order_work(work: OutlinedWork) -> tuple[str, str, int]:
-    saved = datetime.fromtimestamp(work.mtime_ns / 1e9)  # noqa: DTZ006  days of people
-    day = work.day or saved.date().isoformat()
-    return work.created or day, work.path, work.start_line
+    parts = {
+        "join": "CROSS JOIN files f ON f.id = s.file",
+        "allowed": f" AND {hidden}" if hidden else "",
+    }
+    rows = reader.rows(_FIRST_OPEN.format(**parts), {**bindings, "most": most})
+    return [*map(OutlinedWork._make, rows)]
 
 
 # --- the project ----------------------------------------------------------------------------------
@@ -127,9 +133,13 @@ _IS_OF_PROJECT = (
     f" AND NOT coalesce(lower(s.status) IN {_FINISHED}, 0) AND s.task IS NOT :other_than"
 )
 _OF_PROJECT = f"{{source}} WHERE {_IS_OF_PROJECT}"
+_N_OF_TASK = (
+    "SELECT count(*) {source} WHERE s.task COLLATE NOCASE = :task AND s.task = :task AND"
+    f" {_IS_OF_PROJECT}"
+)
 _FIRST_OF_PROJECT = (
     f"{WITH_ACCESSES}SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {_IS_OF_PROJECT}"
-    f" ORDER BY {{key}}, {TIME} DESC, f.path, s.start_line LIMIT :most"
+    f" ORDER BY {{key}}, s.at DESC, f.path, s.start_line LIMIT :most"
 )
 _N_OF_PROJECT = f"SELECT count(*), count(DISTINCT s.file) {_OF_PROJECT}"
 _FEW_OF_PROJECT = f"SELECT count(*) FROM (SELECT 1 {_OF_PROJECT} LIMIT :few)"
@@ -139,9 +149,10 @@ MAX_SORTED = 1_000
 _RANKS_OF_PROJECT = "SELECT DISTINCT kind, importance FROM standings WHERE mark <> ''"
 _FIRST_OF_RANK = (
     f"SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {_IS_OF_PROJECT} AND s.kind {{kind}}"
-    " AND s.importance {importance} AND coalesce(s.created, s.day) {is_dated}"
-    " ORDER BY {time} DESC, f.path, s.start_line LIMIT :most"
+    " AND s.importance {importance} AND s.at >= :since"
+    " ORDER BY s.at DESC, f.path, s.start_line LIMIT :most"
 )
+MOST_KINDS = 100_000
 _COUNTS_OF_PROJECT = f"""
 WITH project AS MATERIALIZED (SELECT s.id AS id, coalesce(s.kind, 'none') AS kind {_OF_PROJECT})
 SELECT 'kind', kind, count(*) FROM project GROUP BY kind
@@ -157,19 +168,39 @@ class ProjectSections:
 
     def __init__(self, reader: Reader, filters: Filters, *, other_than: str | None = None) -> None:
         self._reader = reader
+        self._filters = filters
+        self._other_than = other_than
         self._allowed, bindings = compile_section_filters(reader, filters, have_text=True)
         self._source = FROM_SECTIONS if "f." in self._allowed else "FROM sections s"
         # No section has a task of no letter.
         self._bindings: dict[str, Any] = {**bindings, "other_than": other_than or ""}
 
+    def count_sections(self) -> int:
+        kept = _open_counts(self._reader, self._filters)
+        if kept is None:
+            return self.count()[0]
+        n_sections, _ = kept.read(OF_PROJECT)
+        if self._other_than:
+            rows = self._rows(_N_OF_TASK, task=self._other_than, other_than="")
+            n_sections -= rows[0][0]
+        return n_sections
+
     def count(self) -> tuple[int, int]:
         """Return the numbers of sections and of notes."""
+        if not self._other_than and (kept := _open_counts(self._reader, self._filters)):
+            return kept.read(OF_PROJECT)
         [(n_sections, n_notes)] = self._rows(_N_OF_PROJECT)
         return n_sections, n_notes
 
-    def count_values(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the numbers of sections by kind, which may be `none`, and by tag."""
+    def count_values(self, *, most_tags: int) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the numbers of sections by kind, which may be `none`, and by tag, the commonest
+        first.
+        """
         counts: dict[str, dict[str, int]] = {"kind": {}, "tag": {}}
+        if not self._other_than and (kept := _open_counts(self._reader, self._filters)):
+            kinds = kept.list(KIND_OF_PROJECT, most=MOST_KINDS)
+            tags = kept.list(TAG_OF_PROJECT, most=most_tags)
+            return {str(kind): n for kind, n, _ in kinds}, {str(tag): n for tag, n, _ in tags}
         for field, value, n in self._rows(_COUNTS_OF_PROJECT):
             counts[field][value] = n
         return counts["kind"], counts["tag"]
@@ -180,13 +211,17 @@ class ProjectSections:
         """Return the first sections by a key, then the latest, then by path and line. `keys` has
         the bindings of the keys.
         """
-        if key == "importance":
-            [(n_few,)] = self._rows(_FEW_OF_PROJECT, few=MAX_SORTED + 1)
-            if n_few > MAX_SORTED:
-                return self._find_most_important(keys, most)
+        if key == "importance" and not self._are_few():
+            return self._find_most_important(keys, most)
         parts = {"key": SORT_KEYS[key]}
         rows = self._rows(_FIRST_OF_PROJECT, parts, **keys, most=most)
         return [*map(OutlinedWork._make, rows)]
+
+    def _are_few(self) -> bool:
+        if self._filters.is_hiding_alone:
+            return False  # by rank, no section is read in vain
+        [(n_few,)] = self._rows(_FEW_OF_PROJECT, few=MAX_SORTED + 1)
+        return bool(n_few <= MAX_SORTED)
 
     def _find_most_important(self, keys: Mapping[str, Any], most: int) -> list[OutlinedWork]:
         ranks, rest = json.loads(keys["ranks"]), keys["rest"]
@@ -199,27 +234,25 @@ class ProjectSections:
             n_left = most - len(first)
             if not n_left:
                 break
-            of_rank = [
-                work
-                for kind, importance in by_rank[rank]
-                for is_dated in _TIMES
-                for work in self._read_of_rank(kind, importance, is_dated, n_left)
-            ]
-            of_rank.sort(key=lambda work: (work.path, work.start_line))
-            of_rank.sort(key=lambda work: _order_work(work)[0], reverse=True)
-            first += of_rank[:n_left]
+            of_rank: list[OutlinedWork] = []
+            for kind, importance in by_rank[rank]:
+                # No earlier section can be among the first.
+                since = of_rank[-1].at if len(of_rank) == n_left else ""
+                of_rank += self._read_of_rank(kind, importance, since, n_left)
+                of_rank.sort(key=lambda work: work.place)
+                of_rank.sort(key=lambda work: work.at, reverse=True)
+                del of_rank[n_left:]
+            first += of_rank
         return first
 
     def _read_of_rank(
-        self, kind: str | None, importance: float | None, is_dated: str, most: int
+        self, kind: str | None, importance: float | None, since: str, most: int
     ) -> Iterator[OutlinedWork]:
         parts = {
             "kind": "IS NULL" if kind is None else "= :kind",
             "importance": "IS NULL" if importance is None else "= :importance",
-            "is_dated": is_dated,
-            "time": _TIMES[is_dated],
         }
-        bound = {"kind": kind, "importance": importance, "most": most}
+        bound = {"kind": kind, "importance": importance, "since": since, "most": most}
         rows = self._rows(_FIRST_OF_RANK, parts, **bound)
         return map(OutlinedWork._make, rows)
 
@@ -241,7 +274,7 @@ _N_BY_PRIORITY = (
 _FIRST_BY_PRIORITY = (
     f"SELECT {_WORK_COLUMNS} {_TAGGED} AND NOT coalesce(lower(s.status) IN {_CLOSED}, 0)"
     " AND (coalesce(s.task, '') = '' OR NOT :is_waiting)"
-    f" ORDER BY coalesce(s.priority, 'P9'), {TIME}, f.path, s.start_line LIMIT :most"
+    f" ORDER BY coalesce(s.priority, 'P9'), s.at, f.path, s.start_line LIMIT :most"
 )
 # The sections with typed links, and what these name: a note, and a heading of it.
 _NAMING = (
@@ -307,23 +340,25 @@ class WaitingSections:
 
 # --- groups ---------------------------------------------------------------------------------------
 
-_AT = (
-    "coalesce(s.created, s.day, (SELECT coalesce(day,"
-    " date(mtime_ns / 1000000000, 'unixepoch', 'localtime')) FROM files WHERE id = s.file))"
-)
-_IN_GROUP = "s.{field} IS NOT NULL AND s.{field} <> '' AND s.is_empty IS NULL{allowed}"
 _FIRST_GROUPS = (
-    f"WITH every AS (SELECT s.{{field}} AS name, max({_AT}) AS last,"
-    f" max({_AT}) FILTER (WHERE s.kind = 'session' AND lower(s.status) = '{ENDED}') AS ended"
-    f" FROM sections s WHERE {_IN_GROUP} GROUP BY s.{{field}})"
-    " SELECT name, last, ended IS last, count(*) OVER () FROM every"
-    " WHERE :has_ended OR ended IS NOT last ORDER BY last DESC, name LIMIT :most"
+    "SELECT value, {last}, is_ended FROM counts WHERE field = :field AND {condition}"
+    " ORDER BY {last} DESC, value LIMIT :most"
+)
+_N_GROUPS = "SELECT count(*) FROM counts WHERE field = :field AND {condition}"
+# The groups with a section that expires between two times.
+_EXPIRING_GROUPS = (
+    "SELECT DISTINCT {field} FROM sections WHERE expires > :first AND expires <= :last"
+    " AND {field} <> ''"
+)
+_NAMED_GROUPS = (
+    "SELECT c.value, c.last, c.last_all, c.is_ended FROM json_each(:names) v"
+    " CROSS JOIN counts c ON c.field = :field AND c.value = v.value"
 )
 _GROUPS = (
     f"SELECT s.{{field}}, count(*), sum(NOT coalesce(lower(s.status) IN {_CLOSED}, 0)"
-    f" AND NOT coalesce(s.kind IN {_RECORDS}, 0)), min({_AT}), json_group_array(DISTINCT s.task)"
+    f" AND NOT coalesce(s.kind IN {_RECORDS}, 0)), min(s.at), json_group_array(DISTINCT s.task)"
     " FROM json_each(:names) v CROSS JOIN sections s ON s.{field} COLLATE NOCASE = v.value"
-    f" AND s.{{field}} = v.value WHERE {_IN_GROUP} GROUP BY s.{{field}}"
+    " AND s.{field} = v.value WHERE s.is_empty IS NULL{allowed} GROUP BY s.{field}"
 )
 
 
@@ -349,19 +384,73 @@ def find_first_groups(
     has_ended: bool = True,
     most: int,
 ) -> tuple[list[GroupCounts], int]:
-    """Group the sections that have a text by task or session, without those that the filters hide;
-    return the latest groups, and the number of all. A session has ended if its last section says
-    so.
+    """Group the sections that have a text by task or session, without those that the filters hide,
+    and without expired ones; return the latest groups, and the number of all. A session has ended
+    if its last section, which may be archived, says so; without `has_ended`, such are left out, and
+    archived sections count.
     """
+    is_all = filters.includes_archived or not has_ended
+    rows, n_groups = _find_latest(
+        reader, field, filters.now_s, is_all=is_all, has_ended=has_ended, most=most
+    )
     hidden, bindings = compile_hidden(reader, filters)
     parts = {"field": field, "allowed": f" AND {hidden}" if hidden else ""}
-    bound: dict[str, Any] = {**bindings, "has_ended": has_ended, "most": most}
-    rows = reader.rows(_FIRST_GROUPS.format(**parts), bound)
     bound = {**bindings, "names": json.dumps([row[0] for row in rows])}
     details = {row[0]: row[1:] for row in reader.rows(_GROUPS.format(**parts), bound)}
     groups = []
-    for name, last, is_ended, _ in rows:
+    for name, last, is_ended in rows:
         n_sections, n_open, first, tasks = details[name]
         named = tuple(sorted(filter(None, json.loads(tasks))))
-        groups.append(GroupCounts(name, n_sections, n_open, first, last, is_ended, named))
-    return groups, rows[0][-1] if rows else 0
+        groups.append(GroupCounts(name, n_sections, n_open, first, last, int(is_ended or 0), named))
+    return groups, n_groups
+
+
+def _find_latest(
+    reader: Reader, field: str, now_s: float, *, is_all: bool, has_ended: bool, most: int
+) -> tuple[list[tuple[str, str, int | None]], int]:
+    """Return the latest groups with the time of their last section and whether they have ended, and
+    the number of all.
+    """
+    last = "last_all" if is_all else "last"
+    going_on = "" if has_ended else " AND is_ended IS NULL"
+    parts = {"last": last, "condition": f"{last} IS NOT NULL{going_on}"}
+    corrections = _correct_times(reader, field, now_s)
+    bound = {"field": field, "most": most + len(corrections)}
+    rows = reader.rows(_FIRST_GROUPS.format(**parts), bound)
+    [(n_groups,)] = reader.rows(_N_GROUPS.format(**parts), bound)
+    if corrections:
+
+        def list_passing(at: int) -> list[Any]:
+            """List the groups that pass, by their stored times (0) or their own times (1)."""
+            all_times = ((name, pair[at]) for name, pair in corrections.items())
+            listed = (
+                (name, times.last_all if is_all else times.last, times.is_ended)
+                for name, times in all_times
+            )
+            return [row for row in listed if row[1] and (has_ended or not row[2])]
+
+        n_groups += len(list_passing(1)) - len(list_passing(0))
+        rows = [row for row in rows if row[0] not in corrections] + list_passing(1)
+        rows.sort(key=lambda row: row[0])
+        rows.sort(key=lambda row: row[1], reverse=True)
+    return rows[:most], n_groups
+
+
+def _correct_times(
+    reader: Reader, field: str, now_s: float
+) -> dict[str, tuple[GroupTimes, GroupTimes]]:
+    """Return the groups with sections that expire between the moment of the stored times and now:
+    their stored times, and their times now.
+    """
+    counted, now = read_counted_moment(reader), Moment.at(now_s)
+    if counted == now:
+        return {}
+    first, last = sorted((counted, now))
+    bound: dict[str, Any] = {"first": min(first), "last": max(last)}
+    names = [row[0] for row in reader.rows(_EXPIRING_GROUPS.format(field=field), bound)]
+    bound = {"field": field, "names": json.dumps(names)}
+    stored = {name: GroupTimes(*times) for name, *times in reader.rows(_NAMED_GROUPS, bound)}
+    return {
+        name: (stored.get(name, GroupTimes()), compute_times(reader.rows, (field, name), *now))
+        for name in names
+    }

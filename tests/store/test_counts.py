@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,12 +16,21 @@ from msgspec.structs import replace
 from memsyncd.core.editing.fields import value_topic
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.core.search.filters import EVERYTHING, NO_FILTERS, Filters
+from memsyncd.core.search.tasks import ENDED, FINISHED, RECORDS
 from memsyncd.operations.stats.declare import GROUPS
 from memsyncd.store.counts import find_places_of_kinds
 from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update
 from memsyncd.store.lookup import count_passing, count_sections, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.topics import Topics
+from memsyncd.store.work import (
+    OutlinedWork,
+    ProjectSections,
+    count_open_work,
+    find_first_groups,
+    find_open_work,
+    stream_work,
+)
 
 Put = Callable[..., PutNote]
 DAY_S = 86_400
@@ -27,10 +38,12 @@ BEGAN_S = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
 METAS = st.fixed_dictionaries(
     {},
     optional={
-        "kind": st.sampled_from(["decision", "error"]),
-        "task": st.sampled_from(["T-1", "T-2"]),
+        "kind": st.sampled_from(["decision", "error", "session"]),
+        "task": st.sampled_from(["T-1", "T-2", "t-1"]),
+        "session": st.sampled_from(["S-1", "S-2"]),
+        "lifecycle": st.sampled_from(["project", "task"]),
         "importance": st.sampled_from(["0.2", "0.9"]),
-        "status": st.sampled_from(["open", "archived"]),
+        "status": st.sampled_from(["open", "archived", "Done", "blocked"]),
         "expires": st.sampled_from(["2026-03-02", "2026-03-04T10:00:00Z", "2026-03-05T01:00:00"]),
         "created": st.sampled_from(["2026-02-03", "2025-12-31"]),
         "tags": st.sampled_from(["[db/sql, ops]", "[db]", "[a/b/c]"]),
@@ -98,6 +111,8 @@ def test_kept_counts_are_the_counts_of_all_sections(
                 assert find_places_of_kinds(reader) == places
                 for is_all in (False, True):
                     check_topics(reader, is_all=is_all)
+                for at_s in (now_s, now_s + days_later * DAY_S):
+                    check_work(reader, at_s)
         finally:
             index.close()
 
@@ -134,6 +149,87 @@ def check_topics(reader: Reader, *, is_all: bool) -> None:
         files = [row[0] for row in reader.rows("SELECT id FROM files")][:2]
         among = Topics(reader, is_all=is_all, files=files)
         assert len(among.list_first("worth", limit=9)) == among.count()
+
+
+def check_work(reader: Reader, now_s: float) -> None:
+    """Check what is kept of tasks, sessions and the project by reading all sections."""
+    visible = Filters(now_s=now_s)
+    with_archived = replace(visible, includes_archived=True)
+    sections = read_work(reader, visible)
+    all_sections = read_work(reader, with_archived)
+    work = [
+        each
+        for each in sections
+        if each.task and not is_finished(each) and each.kind not in RECORDS
+    ]
+    n_blocked = sum(each.status == "blocked" for each in work)
+    assert count_open_work(reader, visible) == (len(work), n_blocked)
+    order = sorted(work, key=lambda each: (each.priority or "P9", each.at, each.place))
+    first = find_open_work(reader, visible, most=2)
+    assert first == [each for each in order if each.status != "blocked"][:2]
+    for task in (None, "T-1"):
+        of_project = [
+            each
+            for each in sections
+            if each.lifecycle == "project"
+            and not is_finished(each)
+            and (task is None or each.task != task)
+        ]
+        project = ProjectSections(reader, visible, other_than=task)
+        assert project.count_sections() == len(of_project)
+        assert project.count() == (len(of_project), len({each.path for each in of_project}))
+        kinds, _ = project.count_values(most_tags=9)
+        assert kinds == Counter(each.kind or "none" for each in of_project)
+        tagged = replace(visible, lifecycles=("project",))
+        by_sql = ProjectSections(reader, tagged, other_than=task)
+        assert project.count_values(most_tags=9) == by_sql.count_values(most_tags=9)
+    check_groups(reader, visible, "task", sections, sections)
+    check_groups(reader, with_archived, "task", all_sections, all_sections)
+    check_groups(reader, with_archived, "session", all_sections, all_sections)
+
+
+def check_groups(
+    reader: Reader,
+    filters: Filters,
+    field: Literal["task", "session"],
+    sections: list[OutlinedWork],
+    all_sections: list[OutlinedWork],
+) -> None:
+    """Check the latest tasks or sessions; an end counts by `all_sections`."""
+    last: dict[str, str] = {}
+    for each in sections:
+        if name := getattr(each, field):
+            last[name] = max(last.get(name, ""), each.at)
+    ended = {
+        name
+        for name in last
+        for each in all_sections
+        if (getattr(each, field), each.at) == (name, last[name])
+        and each.kind == "session"
+        and (each.status or "").lower() == ENDED
+    }
+    names = sorted(last)
+    names.sort(key=lambda name: last[name], reverse=True)
+    for has_ended in (True, False) if filters.includes_archived else (True,):
+        expected = [name for name in names if has_ended or name not in ended]
+        groups, n_groups = find_first_groups(reader, filters, field, has_ended=has_ended, most=2)
+        assert [(each.name, each.last) for each in groups] == [
+            (name, last[name]) for name in expected[:2]
+        ]
+        assert n_groups == len(expected)
+        if filters.includes_archived:
+            assert [bool(each.is_ended) for each in groups] == [
+                each.name in ended for each in groups
+            ]
+
+
+def read_work(reader: Reader, filters: Filters) -> list[OutlinedWork]:
+    with stream_work(reader, filters) as rows:
+        return list(rows)
+
+
+def is_finished(work: OutlinedWork) -> bool:
+    return (work.status or "").lower() in FINISHED
 
 
 def save(update: PutNote, now_s: float) -> PutNote:

@@ -752,7 +752,7 @@ def test_the_schema_refuses_unknown_values_of_enumerations(tmp_path: Path) -> No
     connection.execute(
         "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, generation, lines, title)"
         " VALUES(1, 'MEMORY.md', 'd', 1, 1, 1, 1, 1, 1, 1, 1, 't');"
-        "INSERT INTO sections(id, file, slugs, heading, level, start_line, end_line, moment) VALUES(1, 1, '', '[]', 0, 1, 1, 0)"
+        "INSERT INTO sections(id, file, slugs, heading, level, start_line, end_line, moment, at) VALUES(1, 1, '', '[]', 0, 1, 1, 0, '')"
     )
     for column, value in {
         "priority": "P9",

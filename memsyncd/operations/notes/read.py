@@ -57,7 +57,8 @@ from memsyncd.operations.notes.declare import (
 )
 from memsyncd.operations.pages import NotePlace, decode_cursor, encode_cursor
 from memsyncd.store.folders import find_by_name, list_entries, read_names
-from memsyncd.store.lookup import OrderName, PageOrder, StoredNote, find_page, stream_notes
+from memsyncd.store.lookup import StoredNote, stream_notes
+from memsyncd.store.pages import OrderName, PageOrder, find_page
 from memsyncd.store.pool import MEMO_LIMIT, Reader
 from memsyncd.store.sections import (
     StoredSection,

@@ -57,7 +57,8 @@ from memsyncd.operations.similar.declare import (
 )
 from memsyncd.semantic import Cosines
 from memsyncd.store.connection import pause_or_end
-from memsyncd.store.lookup import PageOrder, by_path, find_page, read_topics, stream_notes
+from memsyncd.store.lookup import by_path, read_topics, stream_notes
+from memsyncd.store.pages import PageOrder, find_page
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_rows, list_allowed
 from memsyncd.store.sections import (

@@ -251,7 +251,7 @@ def compute_profile(call: Call, params: ProfileParams) -> Profile:
         project = work.open_project(filters)
         shown = work.describe(project.find_first("importance", keys, most=params.limit))
         n_sections, n_notes = project.count()
-        kinds, tags = project.count_values()
+        kinds, tags = project.count_values(most_tags=MOST_TAGS)
         show = redact if must_redact(work.reader, call.config) else str
     return Profile(
         workspace=call.workspace.id,

@@ -1,0 +1,97 @@
+"""Keep in index.db when each task and each session has its last section, so that the latest are
+found without a look at all sections.
+
+The row of a task or a session in `counts` has the largest `at` of its visible sections with a text:
+`last` without archived sections, `last_all` with them. `is_ended` is 1 if a section at `last_all`
+records the end of a session. Like the counts, they hold for the moment `counted_s` in `meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import apsw
+
+from memsyncd.core.model import ARCHIVED
+from memsyncd.core.search.tasks import ENDED
+
+GROUPED = ("task", "session")
+GroupName = tuple[str, str]
+"""A field of `GROUPED` and a name."""
+
+_SECTION = (
+    "SELECT at FROM sections WHERE {field} COLLATE NOCASE = :name AND {field} = :name"
+    " AND is_empty IS NULL AND (expires IS NULL OR expires > iif(expires LIKE '%Z', :utc, :local))"
+)
+_LAST = (
+    f"SELECT ({_SECTION} AND status IS NOT 'archived' ORDER BY at DESC LIMIT 1),"
+    f" ({_SECTION} ORDER BY at DESC LIMIT 1)"
+)
+_END = f"{_SECTION} AND at = :last_all AND kind = 'session' AND lower(status) = '{ENDED}' LIMIT 1"
+_READ = "SELECT last, last_all, is_ended FROM counts WHERE field = ? AND value = ?"
+_PUT = "UPDATE counts SET last = ?, last_all = ?, is_ended = ? WHERE field = ? AND value = ?"
+
+
+class GroupTimes(NamedTuple):
+    """The columns of `counts` for a task or a session; no times without visible sections."""
+
+    last: str | None = None
+    last_all: str | None = None
+    is_ended: int | None = None
+
+    def join(self, other: GroupTimes) -> GroupTimes:
+        """Return the times of all sections of both."""
+        last = max(self.last or "", other.last or "") or None
+        # An end counts if no section is later.
+        ends = ((times.last_all or "", times.is_ended or 0) for times in (self, other))
+        last_all, is_ended = max(ends)
+        return GroupTimes(last, last_all or None, is_ended or None)
+
+
+class GroupChanges:
+    """Collects the tasks and sessions whose sections change in a transaction."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._gained: dict[GroupName, GroupTimes] = {}
+        self.lost: set[GroupName] = set()
+        """The groups that may have lost a section."""
+
+    def add(self, group: GroupName, at: str, *, kind: str | None, status: str) -> None:
+        """Note a visible section that a group has gained."""
+        is_end = kind == "session" and status.lower() == ENDED
+        section = GroupTimes(None if status == ARCHIVED else at, at, is_end or None)
+        self._gained[group] = self._gained.get(group, GroupTimes()).join(section)
+
+    def write(self, utc: str, local: str) -> None:
+        """Write the times of the groups, as of a moment. The sections are in the database."""
+        changed: list[tuple[str | int | None, ...]] = []
+        for group in {*self._gained, *self.lost}:
+            row = self._connection.execute(_READ, group).fetchone()
+            if row is None:
+                continue  # it has lost its last section
+            before = GroupTimes(*row)
+            if group in self.lost:
+                after = compute_times(self._connection.execute, group, utc, local)
+            else:
+                after = before.join(self._gained[group])
+            if after != before:
+                changed.append((*after, *group))
+        self._gained.clear()
+        self.lost.clear()
+        if changed:
+            self._connection.executemany(_PUT, changed)
+
+
+def compute_times(
+    execute: Callable[[str, dict[str, Any]], Iterable[Any]], group: GroupName, utc: str, local: str
+) -> GroupTimes:
+    """Return the times of a group, as of a moment, by its sections."""
+    field, name = group
+    bound = {"name": name, "utc": utc, "local": local}
+    [(last, last_all)] = execute(_LAST.format(field=field), bound)
+    if last_all is None:
+        return GroupTimes()
+    ends = execute(_END.format(field=field), {**bound, "last_all": last_all})
+    return GroupTimes(last, last_all, 1 if list(ends) else None)
