@@ -27,7 +27,8 @@ def list_links(args: Args, console: Console) -> int:
     if args.out != args.backlinks:
         params["direction"] = "out" if args.out else "in"
     answer = _read_pages(params, args, console)
-    return show_answer(answer, args, console, _show_links, found="links")
+    found = "orphans" if params.get("orphans") else "links"
+    return show_answer(answer, args, console, _show_links, found=found)
 
 
 def _read_pages(params: dict[str, Any], args: Args, console: Console) -> dict[str, Any]:
