@@ -1,13 +1,17 @@
 // What agents got from hooks and tools, session by session: sections with their tokens, what was
 // written, and what was left out.
 
-import { command, count, empty, fill, h, nameAnchor, nameSection, quote, when } from "./dom.js";
+import { command, count, empty, fill, h, lead, nameAnchor, nameSection, quote, when } from "./dom.js";
 import { report, View } from "./view.js";
 
 const PAGE = 50;
 const MOST = 200;
-/** The calls of hooks in words; a tool is called by its name. @type {Record<string, string>} */
-const CALLS = { "session-start": "Start of the session", "user-prompt": "Prompt", prompt: "Prompt of the client", resource: "Note as a resource" };
+/** The calls of hooks and tools in words. @type {Record<string, string>} */
+const CALLS = {
+  "session-start": "Start of the session", "user-prompt": "Prompt", prompt: "Prompt of the client", resource: "Note as a resource", memory_search: "Searched", memory_context: "Asked for context", memory_get: "Read a note", memory_remember: "Remembered",
+  memory_update: "Changed memories", memory_init: "Made a memory", memory: "Used the memory tool", "memory_agent recall": "Recalled", "memory_agent context": "Asked for the context of a task", "memory_agent checkpoint": "Wrote a checkpoint",
+  "memory_agent start": "Began a session", "memory_agent end": "Ended its session", "memory_agent resume": "Resumed a session", "memory_agent send": "Sent a signal", "memory_agent inbox": "Read its signals", "memory_agent outbox": "Read the signals it sent", "memory_agent ack": "Acknowledged a signal",
+};
 /** Why a section was left out, in words. @type {Record<string, string>} */
 const REASONS = { "given before": "the session has it already", "no room": "no room", repeated: "the same text is there already", "ranked lower": "ranked below all others" };
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
@@ -30,7 +34,7 @@ export class AgentsView extends View {
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, this.frame);
+    if (!this.firstChild) fill(this, lead("What each session of an agent was given, what it wrote, and what was left out."), this.frame);
   }
 
   /** @param {AbortSignal} signal */
@@ -106,7 +110,7 @@ export class AgentsView extends View {
     const others = answer.sections.filter((/** @type {any} */ one) => one.act !== "left out");
     const counts = Object.entries(answer.left_out).map(([reason, n]) => `${Number(n).toLocaleString()} (${REASONS[reason] ?? reason})`).join(", ");
     const moment = new Date(answer.at * 1000);
-    return h("li", {}, h("p", {}, h("strong", {}, CALLS[answer.call] ?? answer.call), " ", h("time", { class: "quiet small", datetime: moment.toISOString(), title: moment.toLocaleString() }, CLOCK.format(moment))),
+    return h("li", {}, h("p", {}, h("strong", { title: answer.call }, CALLS[answer.call] ?? answer.call), " ", h("time", { class: "quiet small", datetime: moment.toISOString(), title: moment.toLocaleString() }, CLOCK.format(moment))),
       h("p", { class: answer.failure ? "error" : "" }, answer.summary, answer.change_set !== null && h("span", { class: "quiet small" }, ` · step ${answer.change_set}`)),
       answer.query && h("p", { class: "quiet" }, `“${answer.query}”`), others.length > 0 && list(others),
       answer.unlisted > 0 && h("p", { class: "quiet small" }, `and ${count(answer.unlisted, "more section")}`),

@@ -11,7 +11,7 @@ const BUDGETS = [500, 2000, 4000, 8000];
 export class ContextView extends View {
   constructor() {
     super();
-    this.question = h("input", { name: "q", type: "search", placeholder: "empty: the start of a session", spellcheck: "false" });
+    this.question = h("input", { name: "q", type: "search", placeholder: "start of a session", spellcheck: "false" });
     this.budget = h("input", { type: "range", min: 100, max: 8000, step: 100, value: 2000, list: "budgets" });
     this.shownBudget = h("output", { class: "nowrap" });
     this.follow = h("input", { size: 14, placeholder: "resolved_by, …", autocomplete: "off" });

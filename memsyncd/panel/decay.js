@@ -1,8 +1,8 @@
 // The worth of memories: how much each passage counts now, and why.
 
-import { badges, command, count, empty, fill, h, makeChoice, nameSection } from "./dom.js";
+import { badges, command, count, empty, fill, h, lead, makeChoice, nameSection } from "./dom.js";
 import { View } from "./view.js";
-import { archive, archiveLow, cleanUp } from "./write.js";
+import { archive, archiveLow, cleanUp, remember } from "./write.js";
 
 // A search joins neighbours in a note that state no metadata of their own into one hit.
 const STEP = 50;
@@ -17,7 +17,7 @@ export class DecayView extends View {
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, this.tiers, h("details", {}, h("summary", {}, "How is worth computed?"), h("p", {}, "Worth = recency × accesses × importance. The recency of a passage halves within the half-life of its kind; accesses and a high importance or priority raise its worth. Searches can order by it, and ", command("memsyncd archive"), " puts away what has little.")), this.body);
+    if (!this.firstChild) fill(this, lead("How much each passage is worth now. Searches can order by it, and what has little can be archived."), this.tiers, h("details", {}, h("summary", {}, "How is worth computed?"), h("p", {}, "Worth = recency × accesses × importance. The recency of a passage halves within the half-life of its kind; accesses and a high importance or priority raise its worth. Searches can order by it, and ", command("memsyncd archive"), " puts away what has little.")), this.body);
   }
 
   /** @param {AbortSignal} signal */
@@ -36,7 +36,7 @@ export class DecayView extends View {
     const sections = new Map(found.hits.toReversed().map((/** @type {any} */ hit) => [hit.anchor, hit]));
     fill(this.body, found.hits.length ? h("ol", { class: "list" }, [...sections.values()].reverse().map((/** @type {any} */ hit) => this.makeRow(hit)),
       found.hits.length === limit && limit < MOST && h("li", {}, h("a", { class: "button", href: this.href("decay", { tier, n: MOST }) }, `First ${MOST}`)))
-      : empty(tier ? "No passage is in this tier." : "No section has a worth yet.", h("p", {}, "Every section of a note has a worth. Write a note, and it stands here.")));
+      : empty(tier ? "No passage is in this tier." : "No section has a worth yet.", h("p", {}, "A passage is worth more the newer, the more often recalled and the more important it is. Write a note, and it stands here."), !tier && h("p", {}, h("button", { type: "button", class: "main", onclick: () => remember(this) }, "Write a note"))));
   }
 
   /** @param {any} hit */

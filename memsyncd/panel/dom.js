@@ -178,6 +178,11 @@ export function copyButton(label, text) {
   return button;
 }
 
+/** What a view is for, in one sentence. @param {string} text */
+export function lead(text) {
+  return h("p", { class: "lead quiet" }, text);
+}
+
 /** A command of the terminal, with a button that copies it. @param {string} text */
 export function command(text) {
   return h("span", { class: "command" }, h("code", {}, text), " ", copyButton("Copy", text));

@@ -1,7 +1,7 @@
 // The links between notes as a picture on a canvas, and as a list for people who cannot see the
 // picture or point at it.
 
-import { count, empty, fill, h, makeSwitch, nameNote, notePath } from "./dom.js";
+import { count, empty, fill, h, lead, makeSwitch, nameNote, notePath } from "./dom.js";
 import { Layout } from "./layout.js";
 import { report, View } from "./view.js";
 
@@ -74,7 +74,7 @@ export class GraphView extends View {
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, this.tools, this.others, this.about, this.instead, this.picture, this.legend, this.list);
+    if (!this.firstChild) fill(this, lead("Notes as dots, and links between them as lines. A click on a dot opens its note."), this.tools, this.others, this.about, this.instead, this.picture, this.legend, this.list);
     this.resizer.observe(this.canvas);
     DARK.addEventListener("change", this.onScheme);
   }
@@ -140,7 +140,7 @@ export class GraphView extends View {
     this.canvas.setAttribute("aria-label", `Picture of ${about}. The same is listed below.`);
     const isEmpty = names.size === 0 || path !== undefined && edges.size === 0;
     for (const element of [this.picture, this.about, this.legend, this.list]) element.hidden = isEmpty;
-    fill(this.instead, isEmpty && empty(path ? "This note has no links." : "No note leads to another yet.", h("p", {}, "Write ", h("code", {}, "[[Name of a note]]"), " in a note, and the two stand here side by side. A list item such as ", h("code", {}, "- depends_on [[Name of a note]]"), " says how they belong together."),
+    fill(this.instead, isEmpty && empty(path ? "This note has no links." : "No note leads to another yet.", h("p", {}, "Write ", h("code", {}, "[[Name of a note]]"), " in a note, and the two stand here side by side. A list item such as ", h("code", {}, "- needs [[Name]]"), " says how they belong together."),
       !path && h("p", {}, "Notes without links appear with the switch above.")));
     this.findFolders();
     this.showList([...edges.values()]);

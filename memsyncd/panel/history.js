@@ -1,6 +1,6 @@
 // The changes of notes as a timeline; one change with both texts side by side, and undo.
 
-import { command, count, empty, fill, h, nameNote, when } from "./dom.js";
+import { command, count, empty, fill, h, lead, nameNote, when } from "./dom.js";
 import { report, View } from "./view.js";
 import { ask, offerUndo, undoChange } from "./write.js";
 
@@ -50,7 +50,7 @@ export class HistoryView extends View {
       this.filterBy();
     });
     this.frame = h("div", { class: "past" }, h("section", {}, this.timeline), this.change);
-    fill(this, this.filter, this.frame);
+    fill(this, lead("Every change of a note, whoever made it, with both texts. Each can be undone."), this.filter, this.frame);
   }
 
   filterBy() {
@@ -94,7 +94,7 @@ export class HistoryView extends View {
     const { by = "" } = this.place.values;
     for (const one of this.revisions) this.writers.add(one.client || OTHERS);
     if (by) this.writers.add(by);
-    fill(this.writer, h("option", { value: "" }, "everybody"), [...this.writers].map((name) => h("option", { value: name, selected: name === by }, name)));
+    fill(this.writer, h("option", { value: "" }, "everybody"), [...this.writers].map((name) => h("option", { value: name, selected: name === by }, nameWriter(name))));
   }
 
   /** @param {boolean} hasMore */
@@ -148,7 +148,7 @@ export class HistoryView extends View {
     const undoAll = together.length > 1 && together[0].client && h("button", { type: "button", onclick: () => this.undo({ change_set: info.change_set }, `${count(together.length, "note")} get their texts from before this step.`, true) }, `Undo all ${together.length} changes of this step…`);
     const isFirst = info?.command === FIRST_SEEN;
     fill(this.change, h("a", { class: "button plain back", href: this.href("history", { ...this.place.values, revision: "" }) }, "‹ all changes"), h("h2", {}, h("a", { class: "entry", href: this.noteHref(found.path) }, name)),
-      h("p", { class: "quiet small" }, h("code", {}, found.path), info && [" · ", when(info.at), isFirst ? " · first seen" : ` · ${act(info).toLowerCase().replace(/ (in|to|of|a change of)$/, "")} by ${info.client || "another program"} · step ${info.change_set}`]),
+      h("p", { class: "quiet small" }, h("code", {}, found.path), info && [" · ", when(info.at), isFirst ? " · first seen" : ` · ${act(info).toLowerCase().replace(/ (in|to|of|a change of)$/, "")} by ${nameWriter(info.client)} · step ${info.change_set}`]),
       isFirst ? h("p", { class: "quiet" }, "The note was there when memsyncd first saw it, so there is no change to undo.")
         : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll, command(`memsyncd undo ${revision}`)) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
       together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", { class: "list" }, together.map((/** @type {any} */ one) =>
@@ -183,7 +183,12 @@ function describe(one) {
 
 /** @param {any} one A revision. */
 function writer(one) {
-  return one.command === FIRST_SEEN ? "" : one.client || OTHERS;
+  return one.command === FIRST_SEEN ? "" : nameWriter(one.client);
+}
+
+/** A writer in words; a program without a name is known by the number of its process. @param {string} client */
+function nameWriter(client) {
+  return client.replace(/^pid (\d+)$/, "a program ($1)") || OTHERS;
 }
 
 /** Show a unified diff with both texts side by side, or the only text. @param {string} diff @param {boolean} isOne */

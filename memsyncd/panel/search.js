@@ -1,6 +1,6 @@
 // Search as you type: hits with matched words, facets to narrow them, and the reasons for a score.
 
-import { badges, contradictions, copyButton, empty, fill, h, highlight, makeSwitch, markWords, nameSection, plainText, quote, sentence, table } from "./dom.js";
+import { badges, contradictions, copyButton, empty, fill, h, highlight, lead, makeSwitch, markWords, nameSection, plainText, quote, sentence, table } from "./dom.js";
 import { makeHref, View } from "./view.js";
 import { remember } from "./write.js";
 
@@ -91,7 +91,7 @@ export class SearchView extends View {
       return values.length > 0 && [h("h3", {}, title), h("div", { class: "chips" }, values.map(link(name)))];
     };
     const groups = [group("Kinds", "kind"), group("Tags", "tag"), group("Tasks", "task")].filter(Boolean);
-    fill(this.results, recent.length > 0 && [h("h3", {}, "Recent"), h("div", { class: "chips" }, recent.map((question) => h("a", { class: "chip", href: this.href("search", { q: question }) }, question)))],
+    fill(this.results, notes > 0 && lead("Type above to find passages by their words, or choose where to begin."), recent.length > 0 && [h("h3", {}, "Recent"), h("div", { class: "chips" }, recent.map((question) => h("a", { class: "chip", href: this.href("search", { q: question }) }, question)))],
       notes > 0 ? groups.flatMap((entry) => entry || []) : empty("Nothing to find yet", h("p", {}, "Searches find passages of notes by their words."), h("p", {}, h("button", { type: "button", class: "main", onclick: () => remember(this) }, "Write the first note"))),
       this.makeHelp());
   }

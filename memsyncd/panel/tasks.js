@@ -1,12 +1,12 @@
 // A task's board: what can be worked on, what is blocked and done, and the signals of agents.
 
-import { badges, command, empty, fill, h, nameSection, when } from "./dom.js";
+import { badges, command, empty, fill, h, lead, nameSection, when } from "./dom.js";
 import { View } from "./view.js";
 import { finish, remember } from "./write.js";
 
 // The statuses that `task.ready` counts as done.
 const DONE = ["done", "closed", "resolved", "fixed", "cancelled", "wontfix", "archived"];
-const MOST = 50;
+const MOST = 30;
 /** Entries of the columns Blocked and Done while no task is chosen. */
 const FEW = 20;
 const SIGNALS = 30;
@@ -41,7 +41,7 @@ export class TasksView extends View {
       ...(record.length ? [{ title: "Record", n: record.length, items: record, without: "" }] : []),
     ];
     const texts = await this.renderTexts(columns.flatMap((column) => column.items.map((/** @type {any} */ section) => cut(section.text ?? ""))), signal);
-    fill(this, h("nav", { "aria-label": "Tasks", class: "chips" }, h("a", { class: "chip", href: this.href("tasks"), "aria-current": task ? null : "true" }, "All tasks"),
+    fill(this, lead("What can be worked on, what waits, and what is done: the sections of notes that name a task."), h("nav", { "aria-label": "Tasks", class: "chips" }, h("a", { class: "chip", href: this.href("tasks"), "aria-current": task ? null : "true" }, "All tasks"),
       names.map((/** @type {any} */ group) => h("a", { class: "chip", href: this.href("tasks", { task: group.value }), "aria-current": group.value === task ? "true" : null }, `${group.value} `, h("span", { class: "quiet small" }, group.sections))),
       h("button", { type: "button", onclick: () => remember(this, { task: task || "" }) }, "New…")),
     h("div", { class: "board" }, columns.map((column) => this.makeColumn(column, texts.splice(0, column.items.length), task))),

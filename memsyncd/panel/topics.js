@@ -1,7 +1,7 @@
 // Topics: notes whose sections are fields with dated values; one topic with its state, its relations
 // and the history of each field.
 
-import { badges, command, copyButton, count, empty, fill, h, makeSwitch, nameNote, notePath, quote, table, when } from "./dom.js";
+import { badges, command, copyButton, count, empty, fill, h, lead, makeSwitch, nameNote, notePath, quote, table, when } from "./dom.js";
 import { report, View } from "./view.js";
 import { appendValue, archive, createTopic, restore } from "./write.js";
 
@@ -21,7 +21,7 @@ export class TopicsView extends View {
   }
 
   connectedCallback() {
-    if (!this.firstChild) fill(this, this.tools, this.frame);
+    if (!this.firstChild) fill(this, lead("A topic is a note about one thing. Its sections are fields, and a field keeps its earlier values with their dates."), this.tools, this.frame);
   }
 
   /** @param {AbortSignal} signal */

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -723,6 +724,60 @@ def test_without_changes_the_history_says_so_where_the_page_begins(
     assert begin is not None
     assert said is not None
     assert said["x"] - begin["x"] < 60
+
+
+def test_the_tree_reads_folders_when_they_are_opened_and_finds_notes_by_their_names(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    far = place.root / ".memories" / "deep" / "lake"
+    far.mkdir(parents=True)
+    for number in range(160):
+        (place.root / ".memories" / f"n{number:03}.md").write_text("Plain.\n")
+    (far / "heron.md").write_text("---\ntags: [grey]\n---\n# A tall bird\n\nSee [[MEMORY]].\n")
+    place.client.call("sync", workspace=place.id)
+    panel = open_panel(place)
+    page, tree = panel.page, panel.page.locator(".tree")
+    panel.show("notes", path="MEMORY.md")
+    tree.get_by_text("163 notes").wait_for()
+    tree.get_by_text("99+").wait_for()
+    tree.get_by_text("lake").wait_for(state="detached")
+    # A folder that has few entries is open at once.
+    tree.locator("summary", has_text="deep").press("Enter")
+    tree.get_by_role("link", name="A tall bird").wait_for()
+    tree.get_by_role("link", name="n159").wait_for(state="detached")
+    tree.get_by_role("button", name="More…").press("Enter")
+    tree.get_by_role("link", name="n159").wait_for()
+    for words, found in (("tall", 1), ("#gr", 1), ("n15", 10), ("nowhere", 0)):
+        page.get_by_label("Filter the notes").fill(words)
+        tree.get_by_text(re.compile(f"^{found} note")).wait_for()
+        assert tree.locator("a.entry").count() == found
+    tree.get_by_role("link", name="Search the texts").wait_for()
+    page.get_by_label("Filter the notes").fill("")
+    # A note that no folder has read yet is shown where it stands.
+    panel.show("notes", path=".memories/deep/lake/heron.md")
+    assert tree.locator("a[aria-current]", has_text="A tall bird").is_visible()
+    assert panel.errors == []
+
+
+def test_the_picture_of_links_begins_with_a_part_and_offers_the_rest(
+    place: Place, open_panel: Callable[..., Panel]
+) -> None:
+    notes = place.root / ".memories"
+    (notes / "hub.md").write_text("# Hub\n\n[[MEMORY]] [[lake]] [[pond]]\n")
+    for name, target in (("lake", "pond"), ("pond", "MEMORY"), ("far", "farther")):
+        (notes / f"{name}.md").write_text(f"# {name.title()}\n\n[[{target}]]\n")
+    (notes / "farther.md").write_text("# Farther\n")
+    place.client.call("sync", workspace=place.id)
+    panel = open_panel(place)
+    page = panel.page
+    panel.show("graph", n="3")
+    panel.wait_text("4 notes and 3 links")
+    page.get_by_label("Find a note in the picture").fill("farther")
+    page.get_by_role("link", name="Farther").wait_for()
+    page.get_by_role("link", name="Show more").press("Enter")
+    panel.wait_text("6 notes and 6 links")
+    page.get_by_role("link", name="Farther").wait_for(state="detached")
+    assert panel.errors == []
 
 
 RECORD_LABELS = """() => {
