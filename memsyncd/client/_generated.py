@@ -753,8 +753,10 @@ class GeneratedMethods(Closing):
         writer: str | None = None,
         since: str | None = None,
         until: str | None = None,
+        change_set: int | None = None,
         limit: int = 20,
         before: int | None = None,
+        before_change_set: int | None = None,
     ) -> list[types.RevisionInfo]:
         """List the changes of notes with time and writer.
 
@@ -763,16 +765,21 @@ class GeneratedMethods(Closing):
         `since`: Only changes since then: `30min`, `12h`, `7d`, `last week`, or a day such as
         `2026-03-01`.
         `until`: Only changes until then; a day, a week, a month or a year counts as a whole.
+        `change_set`: Only the revisions of this change set.
         `limit`: At most so many results.
         `before`: Only revisions older than this one.
+        `before_change_set`: Only other change sets, whose revisions are older than the last
+        revision of this one.
         """
         params: dict[str, Any] = {
             **read_target(target),
             "writer": writer,
             "since": since,
             "until": until,
+            "change_set": change_set,
             "limit": limit,
             "before": before,
+            "before_change_set": before_change_set,
         }
         answer: list[types.RevisionInfo] = self._connection.ask("history", params)["revisions"]
         return answer
@@ -782,6 +789,7 @@ class GeneratedMethods(Closing):
         target: str | None = None,
         *,
         revision: int | None = None,
+        change_set: int | None = None,
         containing: str | None = None,
         everything: bool = False,
     ) -> types.Purged:
@@ -791,12 +799,14 @@ class GeneratedMethods(Closing):
 
         `target`: A section, `path#heading`, or a note.
         `revision`: The number of a revision.
+        `change_set`: The revisions of this change set.
         `containing`: Revisions whose text before or after the change contains this.
         `everything`: Every revision of the workspace.
         """
         params: dict[str, Any] = {
             **read_target(target),
             "revision": revision,
+            "change_set": change_set,
             "containing": containing,
             "all": everything,
         }
@@ -808,6 +818,7 @@ class GeneratedMethods(Closing):
         target: str | None = None,
         *,
         revision: int | None = None,
+        change_set: int | None = None,
         to_now: bool = False,
     ) -> types.Diff:
         """Show the change of a revision. The diff is unified; by default, of the latest revision of
@@ -815,11 +826,14 @@ class GeneratedMethods(Closing):
 
         `target`: A section, `path#heading`, or a note.
         `revision`: By default the latest revision of the note or section.
+        `change_set`: The changes that this change set made to the note, section or folder; if none
+        is named, to all of its notes.
         `to_now`: Compare with the text on the disk instead of the text after the revision.
         """
         params: dict[str, Any] = {
             **read_target(target),
             "revision": revision,
+            "change_set": change_set,
             "to_now": to_now,
         }
         answer: types.Diff = self._connection.ask("diff", params)
@@ -831,9 +845,10 @@ class GeneratedMethods(Closing):
         *,
         revision: int | None = None,
         change_set: int | None = None,
+        to: int | None = None,
         confirm: bool = False,
     ) -> types.Undone:
-        """Restore the text before a revision, unless it has changed since. It may also restore the
+        """Restore the text before a change, unless it has changed since. It may also restore the
         text before a change set, or before the latest revision of a section or note. The undo is a
         new change set, which can be undone as well. Raises Conflict if the text has changed since,
         EditRefused for a note that existed when memsyncd first saw it, and, without `confirm`,
@@ -841,7 +856,9 @@ class GeneratedMethods(Closing):
 
         `target`: A section, `path#heading`, or a note.
         `revision`: The number of a revision.
-        `change_set`: All changes of this change set, such as the rename of a folder.
+        `change_set`: All changes of this change set, such as the rename of a folder; with a note,
+        section or folder only the changes of these.
+        `to`: Restore the note or section as this change set left it, whatever has changed it since.
         `confirm`: Confirm an undo that deletes a note which another program made or an undo brought
         back, or that takes back changes of other programs to several notes. Without this, such an
         undo is refused with `confirmation_needed`.
@@ -850,6 +867,7 @@ class GeneratedMethods(Closing):
             **read_target(target),
             "revision": revision,
             "change_set": change_set,
+            "to": to,
             "confirm": confirm,
         }
         answer: types.Undone = self._connection.write("undo", params)

@@ -955,6 +955,8 @@ class LeadingLink(TypedDict):
     lines: list[int]
     # The anchor or the path to which the link leads before the change.
     to: str
+    # True if `forget` has made plain text of the link, or would.
+    is_removed: bool
 
 
 class MemoriesSet(Written):
@@ -1248,10 +1250,11 @@ class Sources(TypedDict):
 class RevisionInfo(TypedDict):
     """One change of one note."""
 
-    revision: int
-    # The revisions of one operation share this number: the rename of a folder makes a revision for
-    # each note.
+    # The number that the terminal shows and `memsyncd undo` takes. The revisions of one operation
+    # share it: the rename of a folder makes a revision for each note.
     change_set: int
+    # The number of the change of this one note.
+    revision: int
     at: float
     # The writer; empty for a change by another program.
     client: str
@@ -1311,6 +1314,10 @@ class Purged(TypedDict):
 
 
 class Diff(TypedDict):
+    """The change of a revision. Of a change set with several notes, `diff` has the changes of the
+    first 100; the other fields are about the first note.
+    """
+
     workspace: str
     path: str
     revision: int
@@ -1318,6 +1325,8 @@ class Diff(TypedDict):
     new_digest: str | None
     # A unified diff with three lines around each change; empty if both texts are equal.
     diff: str
+    # How many further notes the change set has changed.
+    n_more: int
 
 
 class PathState(TypedDict):
@@ -1331,6 +1340,8 @@ class Undone(Written):
     undone: list[RevisionInfo]
     # The notes after the undo.
     paths: list[PathState]
+    # Other notes of the same change set, which were not undone; at most 20.
+    others: list[str]
 
 
 class TopicInfo(SectionMeta):

@@ -83,8 +83,8 @@ records_foreign: error records
   other file away
 texts_lost: warning records
   {text}
-  → a backup may have them: memsyncd restore FILE; else purge the revisions whose texts
-  `memsyncd diff` cannot show: memsyncd history purge --revision N
+  → a backup may have them: memsyncd restore FILE; else purge the changes whose texts
+  `memsyncd diff` cannot show: memsyncd history purge --change-set N
 records_log_held: warning records
   {text}
   → close the program that reads it; memsyncd then truncates the -wal file by itself
@@ -96,12 +96,11 @@ records_moved: info records
   → see the history: memsyncd history
 change_set_half_done: warning records
   {text}
-  → see the change set: memsyncd history; undo it (memsyncd undo --change-set N), or write the rest
-  again
+  → see the change: memsyncd history; undo it (memsyncd undo N), or write the rest again
 change_set_uncertain: warning records
   {text}
-  → see the change set: memsyncd history; undo a revision (memsyncd undo), or write the missing text
-  again
+  → see the change: memsyncd history; undo it for a note (memsyncd undo NOTE --change-set N), or
+  write the missing text again
 change_set_unfinished: warning records
   {text}
   → make its notes and their folders writable, and free some space on the disk; then: memsyncd sync

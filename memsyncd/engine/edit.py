@@ -408,8 +408,8 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
     return Conflict(
         f"{failure.message}; others have already built on a part of this change, which stays",
         hint=(
-            f"see memsyncd history, then take it back or write the rest again: memsyncd undo "
-            f"--change-set {number}"
+            "see memsyncd history, then take it back or write the rest again: memsyncd undo"
+            f" {number}"
         ),
         **{HALF_DONE_KEY: number},
     )

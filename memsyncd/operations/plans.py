@@ -546,7 +546,7 @@ async def keep_up(
         message = f"{n_done} of {len(planned.notes)} notes were changed; {conflict.message}"
         hint = "repeat it for the others"
         if number is not None:
-            hint += f", or take it back with: memsyncd undo --change-set {number}"
+            hint += f", or take it back with: memsyncd undo {number}"
         raise Conflict(message, hint=hint, **conflict.data) from conflict
     finally:
         workspace.set_notice(PLAN_NOTICE, "")

@@ -84,6 +84,11 @@ def parse_target(
     )
 
 
+def names_changes(params: PurgeParams) -> bool:
+    """True if a purge names a revision or a change set, not all that a note has had."""
+    return params.revision is not None or params.change_set is not None
+
+
 def is_beginning(revision: Revision) -> bool:
     """True if the note did not exist before this revision."""
     is_creation = revision.old_digest is None and revision.old_path is None
@@ -162,7 +167,7 @@ def purge_accesses(
     """Erase the counts of sections whose history is purged, and their names in answers to agents;
     return the numbers of sections and of answers.
 
-    Purging one revision erases none: the section is still there.
+    Purging a revision or a change set erases none: the section is still there.
     """
     records = workspace.records
     if records is None:
@@ -170,7 +175,7 @@ def purge_accesses(
     store_answers(workspace, config.agents)
     store_noted(workspace, config)
     yield from follow_notes(workspace)
-    if params.revision is not None:
+    if names_changes(params):
         return 0, 0
     words = () if params.containing is None else (params.containing, make_slug(params.containing))
     n = records.accesses.purge(path=path, slugs=slugs, words=words)

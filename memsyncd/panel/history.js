@@ -150,7 +150,7 @@ export class HistoryView extends View {
     fill(this.change, h("a", { class: "button plain back", href: this.href("history", { ...this.place.values, revision: "" }) }, "‹ all changes"), h("h2", {}, h("a", { class: "entry", href: this.noteHref(found.path) }, name)),
       h("p", { class: "quiet small" }, h("code", {}, found.path), info && [" · ", when(info.at), isFirst ? " · first seen" : ` · ${act(info).toLowerCase().replace(/ (in|to|of|a change of)$/, "")} by ${nameWriter(info.client)} · step ${info.change_set}`]),
       isFirst ? h("p", { class: "quiet" }, "The note was there when memsyncd first saw it, so there is no change to undo.")
-        : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll, command(`memsyncd undo ${revision}`)) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
+        : info?.is_kept !== false ? h("p", { class: "tools" }, undo, undoAll, command(`memsyncd undo ${info?.change_set ?? ""}`)) : h("p", { class: "quiet" }, "The texts of this change are no longer kept."),
       together.length > 1 && h("details", {}, h("summary", {}, "Changed in the same step"), h("ul", { class: "list" }, together.map((/** @type {any} */ one) =>
         h("li", {}, h("a", { href: this.href("history", { ...this.place.values, revision: one.revision }) }, one.path))))), info?.old_path && !found.diff ? h("p", {}, "Only its place has changed: ", h("code", {}, info.old_path), " is now ", h("code", {}, info.path), ".") : makeDiff(found.diff, isDeleting || found.new_digest === null));
   }

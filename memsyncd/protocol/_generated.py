@@ -844,6 +844,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'LeadingLink': {
         'path': 'A note, by its path from the root or an absolute one.',
         'to': 'The anchor or the path to which the link leads before the change.',
+        'is_removed': 'True if `forget` has made plain text of the link, or would.',
     },
     'MemoriesSet': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -1190,12 +1191,14 @@ FIELDS: dict[str, dict[str, str]] = {
         'writer': 'Only changes by this writer; empty for changes by other programs.',
         'since': 'Only changes since then: `30min`, `12h`, `7d`, `last week`, or a day such as `2026-03-01`.',
         'until': 'Only changes until then; a day, a week, a month or a year counts as a whole.',
+        'change_set': 'Only the revisions of this change set.',
         'limit': 'At most so many results.',
         'before': 'Only revisions older than this one.',
+        'before_change_set': 'Only other change sets, whose revisions are older than the last revision of this one.',
     },
     'RevisionInfo': {
-        'revision': 'The number of a revision.',
-        'change_set': 'The revisions of one operation share this number: the rename of a folder makes a revision for each note.',
+        'change_set': 'The number that the terminal shows and `memsyncd undo` takes. The revisions of one operation share it: the rename of a folder makes a revision for each note.',
+        'revision': 'The number of the change of this one note.',
         'client': 'The writer; empty for a change by another program.',
         'command': '`create`, `str_replace`, `add`, `undo`, …; `external` for a change by another program, `first_seen` for a note that was there when memsyncd first saw it.',
         'path': 'A note, by its path from the root or an absolute one.',
@@ -1212,6 +1215,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'The number of a revision.',
+        'change_set': 'The revisions of this change set.',
         'containing': 'Revisions whose text before or after the change contains this.',
         'all': 'Every revision of the workspace.',
     },
@@ -1234,6 +1238,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'By default the latest revision of the note or section.',
+        'change_set': 'The changes that this change set made to the note, section or folder; if none is named, to all of its notes.',
         'to_now': 'Compare with the text on the disk instead of the text after the revision.',
     },
     'Diff': {
@@ -1241,6 +1246,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'The number of a revision.',
         'diff': 'A unified diff with three lines around each change; empty if both texts are equal.',
+        'n_more': 'How many further notes the change set has changed.',
     },
     'UndoParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -1249,7 +1255,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'anchor': 'A section: `path#heading`.',
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'The number of a revision.',
-        'change_set': 'All changes of this change set, such as the rename of a folder.',
+        'change_set': 'All changes of this change set, such as the rename of a folder; with a note, section or folder only the changes of these.',
+        'to': 'Restore the note or section as this change set left it, whatever has changed it since.',
         'confirm': 'Confirm an undo that deletes a note which another program made or an undo brought back, or that takes back changes of other programs to several notes. Without this, such an undo is refused with `confirmation_needed`.',
     },
     'PathState': {
@@ -1261,6 +1268,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'is_indexed': 'False if the write is on the disk and could not be indexed yet; `status` gives the reason.',
         'change_set': 'The change set that `undo` takes; null if nothing was changed, or no history is kept.',
         'paths': 'The notes after the undo.',
+        'others': 'Other notes of the same change set, which were not undone; at most 20.',
     },
     'TopicListParams': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

@@ -57,6 +57,9 @@ _OF_TRAIL = """revisions.id IN (
   SELECT id FROM trail CROSS JOIN revisions WHERE revisions.path = trail.path AND id < before
   UNION SELECT id FROM trail CROSS JOIN revisions WHERE old_path = trail.path AND id < before
 )"""
+_BEFORE_CHANGE_SET = """change_set <> :before_change_set AND revisions.id < (
+  SELECT max(id) FROM revisions WHERE change_set = :before_change_set
+)"""
 _IS_INTENDED = (
     "revisions.id IN"
     " (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
@@ -106,12 +109,15 @@ class Revision(msgspec.Struct, frozen=True):
 class RevisionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions for revisions; None is no condition.
 
-    `before` excludes the revision with this number and all later ones. `writer` is the client.
+    `before` excludes the revision with this number and all later ones, `before_change_set` all
+    revisions of this change set, and revisions later than its last. `writer` is the client.
     Times are in seconds since 1970: at `since_s` or later, and earlier than `until_s`.
     """
 
     revision: int | None = None
+    change_set: int | None = None
     before: int | None = None
+    before_change_set: int | None = None
     writer: str | None = None
     since_s: float | None = None
     until_s: float | None = None
@@ -423,13 +429,14 @@ class History:
             if self._find_head(path) == digest_bytes(data):
                 self._blobs.keep(data)
 
-    def find_revisions(
+    def find_revisions(  # noqa: PLR0913  the conditions of RevisionFilter
         self,
         *,
         path: str | None = None,
         change_set: int | None = None,
         revision: int | None = None,
         before: int | None = None,
+        before_change_set: int | None = None,
         writer: str | None = None,
         since_s: float | None = None,
         until_s: float | None = None,
@@ -443,6 +450,7 @@ class History:
         tests = {
             _OF_TRAIL: path,
             "revisions.id < :before": before,
+            _BEFORE_CHANGE_SET: before_change_set,
             "change_set = :change_set": change_set,
             "revisions.id = :revision": revision,
             "client = :writer": writer,
@@ -457,6 +465,7 @@ class History:
             "change_set": change_set,
             "revision": revision,
             "before": before,
+            "before_change_set": before_change_set,
             "writer": writer,
             "since_s": since_s,
             "until_s": until_s,

@@ -66,7 +66,7 @@ class Console:
     empty if the folder was deleted. With `draws_progress`, calls of workspaces may take long.
     """
 
-    __slots__ = ("_client", "_roots", "cwd", "draws_progress", "env", "terminal", "words")
+    __slots__ = ("_client", "_names", "_roots", "cwd", "draws_progress", "env", "terminal", "words")
 
     def __init__(self, terminal: Terminal, env: Mapping[str, str]) -> None:
         self.terminal = terminal
@@ -77,6 +77,7 @@ class Console:
         """The words of the command line after the program's name."""
         self._client: Client | None = None
         self._roots: dict[str, str] | None = None
+        self._names: dict[str, str] = {}
 
     @property
     def roots(self) -> dict[str, str]:
@@ -85,6 +86,9 @@ class Console:
             answer = self.call("workspace.list")
             self._roots = {
                 str(workspace["id"]): str(workspace["root"]) for workspace in answer["workspaces"]
+            }
+            self._names = {
+                str(workspace["id"]): str(workspace["name"]) for workspace in answer["workspaces"]
             }
         return self._roots
 
@@ -98,6 +102,21 @@ class Console:
     def print_place(self, section: Mapping[str, Any], workspace: str) -> None:
         """Print the place of a section that was just written."""
         self.terminal.print(self.render_place(clean_values(section), workspace))
+
+    def render_undo(self, answer: Mapping[str, Any], before: str = "") -> str:
+        """Return the command that takes a write back, after the words `before`; empty if no command
+        does. It names the workspace unless the current folder is in it.
+        """
+        number = answer["change_set"]
+        if number is None:
+            return ""
+        root = self.roots.get(answer["workspace"], "")
+        inner = (other for other in self.roots.values() if _is_within(other, root))
+        is_here = _is_within(self.cwd, root) and not any(
+            _is_within(self.cwd, other) for other in inner if other != root
+        )
+        name = self._names.get(answer["workspace"], answer["workspace"])
+        return f"{before}memsyncd undo {number}" + f" -w {clean_line(name)}" * (not is_here)
 
     def report_plan(self, plan: str) -> None:
         """Report on stderr how a plan that was printed is carried out."""
@@ -259,6 +278,10 @@ class Console:
 def can_ask() -> bool:
     """Return whether stdin is a terminal, so that somebody can answer a question."""
     return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return bool(folder) and f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def _find_cwd() -> str:
@@ -552,8 +575,10 @@ def report_similar(answer: dict[str, Any], console: Console) -> None:
         console.terminal.report(f"{was}: {place}  {heading}  {section['similarity']:.2f}")
     if not answer["similar"] or answer["action"] in ("appended", "unchanged"):
         return
-    undo = f"memsyncd undo --change-set {answer['change_set']}, then " * bool(answer["change_set"])
-    console.terminal.report(f"to append there instead: {undo}--on-similar append")
+    undo = console.render_undo(answer)
+    console.terminal.report(
+        f"to append there instead: {undo}{', then ' * bool(undo)}--on-similar append"
+    )
 
 
 def _is_target(section: dict[str, Any], answer: dict[str, Any]) -> bool:

@@ -9,7 +9,6 @@ import os
 
 from memsyncd.client.words import split_anchor
 from memsyncd.errors import BadRequest
-from memsyncd.terminal.parser import Argument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,10 +158,6 @@ def resolve_places(
 
 # --- targets of history -------------------------------------------------------------------------
 
-TARGET: Final = Argument(
-    "target", "[ANCHOR|PATH|N]", "a section, a note, or the number of a revision"
-)
-
 
 def find_named(text: str | None, console: Console) -> dict[str, Any]:
     """Return the parameter `path` or `anchor` for a note or a section, and the parameter
@@ -185,10 +180,10 @@ def find_named(text: str | None, console: Console) -> dict[str, Any]:
 
 
 def find_revision(args: Args, console: Console) -> dict[str, Any]:
-    """Return the parameters that name a revision, or the note or section whose latest revision is
-    meant. A number alone names a revision.
+    """Return the parameters that name a change set, or a note or section. A number alone names a
+    change set.
     """
     target: str | None = args.target
-    if target is not None and target.isdecimal() and args.revision is None:
-        return {"revision": int(target)}
+    if target is not None and target.isdecimal() and args.change_set is None:
+        return {"change_set": int(target)}
     return find_named(target, console)

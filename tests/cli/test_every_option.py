@@ -215,6 +215,8 @@ WORDS = {
     "diff": "a.md",
     "undo": "a.md",
     "undo --change-set": "",
+    "history purge --change-set": "",
+    "diff --change-set": "",
     "clear": "--yes",
     "clear --yes": "",
     "watch --all": "",

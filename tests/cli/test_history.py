@@ -21,7 +21,7 @@ EDIT: dict[str, Any] = {
     "new_bytes": 220,
     "is_kept": True,
 }
-EXTERNAL = EDIT | {"revision": 7, "client": "", "command": "external"}
+EXTERNAL = EDIT | {"change_set": 7, "client": "", "command": "external"}
 MADE = {"old_digest": None, "old_bytes": None}
 GONE = {"new_digest": None, "new_bytes": None}
 
@@ -37,7 +37,7 @@ def test_revisions_line_up_with_their_writer_effect_growth_and_path() -> None:
     ]
     rows = render_table(list_rows(revisions, PLAIN, now_s=1000 + 7200))
     assert ["".join(row) for row in rows] == [
-        "42  2 h ago  cli       str_replace  +120 B  a.md",
+        "17  2 h ago  cli       str_replace  +120 B  a.md",
         "7   2 h ago  external  edit         ±0 B    a.md",
         "7   2 h ago  external  create       +220 B  a.md  (its texts are no longer kept)",
         "7   2 h ago  external  delete       -100 B  a.md",
@@ -61,5 +61,5 @@ def test_lines_of_a_diff_are_coloured_by_their_kind() -> None:
 
 def test_an_undo_of_a_rename_names_both_paths() -> None:
     assert render_undone(EXTERNAL | {"old_path": "b.md"}, now_s=1180) == (
-        "a.md → b.md  undid revision 7: rename by another program, 3 min ago"
+        "a.md → b.md  undid 7: rename by another program, 3 min ago"
     )

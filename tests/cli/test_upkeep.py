@@ -25,7 +25,7 @@ def plan(**named: object) -> dict[str, Any]:
         (plan(is_applied=False), "nothing to do"),
         (
             plan(n_archived=1_201, n_retained=1, is_applied=True, change_set=7),
-            "1,201 archived, 1 retained; take it back with: memsyncd undo --change-set 7",
+            "1,201 archived, 1 retained",
         ),
     ],
 )

@@ -151,7 +151,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "history": [[], [NOTE], ["--json"], [NAME], ["purge", "--containing", NAME], ["purge", NAME]],
     "diff": [
         [NOTE],
-        ["--revision", "1"],
+        ["--change-set", "1"],
         [NOTE, "--json"],
         [NAME],
         [f"{NOTE}#larch-heading"],

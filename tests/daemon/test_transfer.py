@@ -257,10 +257,10 @@ def test_the_commands_say_what_was_done_and_what_was_left_out(place: Place, tmp_
     assert "left out: line 4: has no text" in planned.stderr
     done = run("import", "--from", "lumenflow", "m.jsonl")
     assert ".memories/discoveries.md  1 memory" in done.stdout
-    change_set = done.stderr.partition("--change-set ")[2].split()[0]
+    change_set = done.stderr.partition("memsyncd undo ")[2].split()[0]
     exported = run("export", "--sqlite", "out.db")
     assert exported.returncode == 0
     assert "written to" in exported.stderr
     refused = run("export", "--sqlite", "--jsonl", "other")
     assert (refused.returncode, (tmp_path / "other").exists()) == (2, False)
-    assert run("undo", "--change-set", change_set, "--yes").returncode == 0
+    assert run("undo", change_set, "--yes").returncode == 0

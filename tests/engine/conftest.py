@@ -192,6 +192,7 @@ class Bench:
         anchor: str | None = None,
         revision: int | None = None,
         change_set: int | None = None,
+        to: int | None = None,
         confirm: bool = False,
     ) -> Any:
         params = UndoParams(
@@ -199,6 +200,7 @@ class Bench:
             anchor=anchor,
             revision=revision,
             change_set=change_set,
+            to=to,
             client="test",
             confirm=confirm,
         )

@@ -53,7 +53,7 @@ def change(bench: Any, path: str | None = None, anchor: str | None = None, **nam
     params = DiffParams(anchor=anchor, path=path, **named)
     return take(
         read_compared(bench.workspace, bench.config, bench.clock, parse_target(params), params)
-    )
+    )[0][0]
 
 
 def test_a_change_has_the_texts_before_and_after(bench: Any) -> None:

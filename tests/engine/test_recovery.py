@@ -416,7 +416,7 @@ def test_a_change_set_that_can_go_neither_way_is_reported_until_it_is_resolved(
     number = interrupt(bench, THEIRS, NEW, OLD, THEIRS)
     bench.open()
     assert read_all(bench) == (THEIRS, NEW, OLD, THEIRS)
-    assert "memsyncd undo --change-set" in find_problems(bench)["change_set_half_done"]
+    assert "memsyncd undo N" in find_problems(bench)["change_set_half_done"]
     assert (
         f"change set {number} (many)" in bench.workspace.condition.notices["change_set_half_done"]
     )

@@ -10,7 +10,7 @@ from msgspec import structs
 from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.additions import make_addition_decision
-from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
+from memsyncd.errors import BadRequest, Conflict, EditRefused, MemsyncdError, NoteNotFound
 from memsyncd.operations.history.declare import PathState
 from memsyncd.operations.notes.declare import NewSection
 from memsyncd.operations.notes.run import make_clear_decision
@@ -225,13 +225,47 @@ def test_a_revision_is_of_the_note_that_is_named(bench: Any) -> None:
     revision = bench.past(".memories/b.md")[0].revision
     with pytest.raises(NoteNotFound, match=f"no revision {revision} of .memories/a.md"):
         bench.undo(".memories/a.md", revision=revision)
-    with pytest.raises(BadRequest, match="a change set is undone as a whole"):
-        bench.undo(".memories/a.md", change_set=1)
-    with pytest.raises(BadRequest, match="a change set is undone as a whole"):
+    with pytest.raises(NoteNotFound, match=r"no change 2 of .memories/a.md"):
+        bench.undo(".memories/a.md", change_set=2)
+    with pytest.raises(BadRequest, match="name one of: a change set, a revision, `to`"):
         bench.undo(None, revision=revision, change_set=1)
     assert bench.files() == {".memories/a.md": b"a\n", ".memories/b.md": b"b\n"}
     bench.undo(".memories/b.md", revision=revision)
     assert bench.files() == {".memories/a.md": b"a\n"}
+
+
+def test_one_note_of_a_change_set_is_undone_and_the_answer_names_the_others(bench: Any) -> None:
+    for name in "ab":
+        bench.memory("create", f"/memories/{name}.md", file_text=f"{name}\n")
+    before = bench.files()
+    number = bench.edit(make_clear_decision(bench.workspace, client="test")).change_set
+    done = bench.undo(".memories/a.md", change_set=number)
+    assert done.answer.others == [".memories/b.md"]
+    assert bench.files() == {".memories/a.md": b"a\n"}
+    assert bench.undo(change_set=number).answer.others == []
+    assert bench.files() == before
+
+
+def test_a_note_or_section_is_restored_as_any_change_left_it(bench: Any) -> None:
+    texts = ["# N\n\n## A\none\n", "# N\n\n## A\ntwo\n"]
+    bench.memory("create", "/memories/n.md", file_text=texts[0])
+    bench.memory("str_replace", "/memories/n.md", old_str="one", new_str="two")
+    new = "three\n\n## B\nnew"
+    bench.memory("str_replace", "/memories/n.md", old_str="two", new_str=new)
+    first, second, _ = [each.change_set for each in reversed(bench.past(".memories/n.md"))]
+    bench.undo(anchor=".memories/n.md#n/a", to=first)
+    assert bench.files()[".memories/n.md"] == b"# N\n\n## A\none\n\n## B\nnew\n"
+    bench.undo(".memories/n.md", to=second)
+    assert bench.files()[".memories/n.md"] == texts[1].encode()
+    assert bench.undo(".memories/n.md", to=second).change_set is None
+    bench.memory("delete", "/memories/n.md")
+    gone = bench.past()[0].change_set
+    bench.undo(".memories/n.md", to=first)
+    assert bench.files()[".memories/n.md"] == texts[0].encode()
+    with pytest.raises(EditRefused, match=f"change {gone} deleted .memories/n.md"):
+        bench.undo(".memories/n.md", to=gone)
+    with pytest.raises(BadRequest, match="`to` restores one note or section"):
+        bench.undo(".memories", to=first)
 
 
 def test_an_unknown_revision_cannot_be_undone(bench: Any) -> None:

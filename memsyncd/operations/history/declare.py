@@ -45,18 +45,23 @@ class HistoryParams(WorkspaceParams, frozen=True, kw_only=True):
     """Only changes since then: `30min`, `12h`, `7d`, `last week`, or a day such as `2026-03-01`."""
     until: Name | None = None
     """Only changes until then; a day, a week, a month or a year counts as a whole."""
+    change_set: RevisionId | None = None
+    """Only the revisions of this change set."""
     limit: Limit = 20
     before: RevisionId | None = None
     """Only revisions older than this one."""
+    before_change_set: RevisionId | None = None
+    """Only other change sets, whose revisions are older than the last revision of this one."""
 
 
 class RevisionInfo(Result, frozen=True, kw_only=True):
     """One change of one note."""
 
-    revision: int
     change_set: int
-    """The revisions of one operation share this number: the rename of a folder makes a revision for
-    each note."""
+    """The number that the terminal shows and `memsyncd undo` takes. The revisions of one operation
+    share it: the rename of a folder makes a revision for each note."""
+    revision: int
+    """The number of the change of this one note."""
     at: float
     client: str
     """The writer; empty for a change by another program."""
@@ -89,11 +94,18 @@ class DiffParams(WorkspaceParams, frozen=True, kw_only=True):
     path: Place | None = None
     revision: RevisionId | None = None
     """By default the latest revision of the note or section."""
+    change_set: RevisionId | None = None
+    """The changes that this change set made to the note, section or folder; if none is named, to
+    all of its notes."""
     to_now: bool = False
     """Compare with the text on the disk instead of the text after the revision."""
 
 
 class Diff(Result, frozen=True, kw_only=True):
+    """The change of a revision. Of a change set with several notes, `diff` has the changes of the
+    first 100; the other fields are about the first note.
+    """
+
     workspace: str
     path: str
     revision: int
@@ -101,10 +113,12 @@ class Diff(Result, frozen=True, kw_only=True):
     new_digest: str | None
     diff: str
     """A unified diff with three lines around each change; empty if both texts are equal."""
+    n_more: int = 0
+    """How many further notes the change set has changed."""
 
 
 class UndoParams(WriteParams, frozen=True, kw_only=True):
-    """An undo names a revision, a change set, or a note or section, whose latest revision is
+    """An undo names a change set, a revision, or a note or section, whose latest revision is
     undone.
     """
 
@@ -112,7 +126,10 @@ class UndoParams(WriteParams, frozen=True, kw_only=True):
     path: Place | None = None
     revision: RevisionId | None = None
     change_set: RevisionId | None = None
-    """All changes of this change set, such as the rename of a folder."""
+    """All changes of this change set, such as the rename of a folder; with a note, section or
+    folder only the changes of these."""
+    to: RevisionId | None = None
+    """Restore the note or section as this change set left it, whatever has changed it since."""
     confirm: bool = False
     """Confirm an undo that deletes a note which another program made or an undo brought back, or
     that takes back changes of other programs to several notes. Without this, such an undo is
@@ -130,6 +147,8 @@ class Undone(Written, frozen=True, kw_only=True):
     undone: list[RevisionInfo]
     paths: list[PathState]
     """The notes after the undo."""
+    others: list[str] = msgspec.field(default_factory=list)
+    """Other notes of the same change set, which were not undone; at most 20."""
 
 
 class PurgeParams(WorkspaceParams, frozen=True, kw_only=True):
@@ -140,6 +159,8 @@ class PurgeParams(WorkspaceParams, frozen=True, kw_only=True):
     anchor: Place | None = None
     path: Place | None = None
     revision: RevisionId | None = None
+    change_set: RevisionId | None = None
+    """The revisions of this change set."""
     containing: Searched | None = None
     """Revisions whose text before or after the change contains this."""
     all: bool = False
@@ -187,10 +208,10 @@ _PLACES = Paths(absolute=("path", "anchor", "note"), resolved=("anchor", "path")
 _REVISION_TARGET = Extra(
     name="target",
     usage="[ANCHOR|PATH|N]",
-    help="a section, a note, or the number of a revision",
+    help="a section, a note, or the number of a change, from memsyncd history",
     is_argument=True,
 )
-_REVISION_HELP = "revision N; the number alone means the same"
+_NO_REVISION = {"--revision": "the number of a change, from memsyncd history: --change-set N"}
 
 OPERATIONS = (
     Operation(
@@ -210,20 +231,26 @@ OPERATIONS = (
             lists="revisions",
             group="Write",
             summary="list the changes of notes, with time and writer",
-            omit=("anchor", "path"),
+            omit=("anchor", "path", "before"),
             extra=(
                 Extra(
                     name="target",
-                    usage="[ANCHOR|PATH]",
-                    help="a section, a note or a folder; by default the whole workspace",
+                    usage="[ANCHOR|PATH|N]",
+                    help="a section, a note or a folder, or the number of a change; by default the"
+                    " whole workspace",
                     is_argument=True,
                 ),
             ),
-            usages={"before": "--before N", "since": "--since TIME", "until": "--until TIME"},
+            usages={
+                "before_change_set": "--before N",
+                "since": "--since TIME",
+                "until": "--until TIME",
+            },
             help={
-                "limit": "at most N revisions (default 20)",
+                "limit": "at most N lines (default 20)",
                 "writer": "only changes by this writer; '' for other programs",
-                "before": "only revisions older than N",
+                "change_set": "only change N; the number alone means the same",
+                "before_change_set": "only changes older than N",
             },
             prepare="find_target",
             show="show_revisions",
@@ -231,6 +258,7 @@ OPERATIONS = (
             examples=(
                 "memsyncd history",
                 "memsyncd history .memories/redis.md -n 5",
+                "memsyncd history 42",
                 "memsyncd history --since monday --until yesterday",
                 "memsyncd history 'MEMORY.md#redis/timeouts'",
             ),
@@ -250,7 +278,7 @@ OPERATIONS = (
         command=Command(
             words="history purge",
             summary="delete revisions for good; notes stay unchanged",
-            omit=("anchor", "path"),
+            omit=("anchor", "path", "revision"),
             extra=(
                 Extra(
                     name="target",
@@ -260,12 +288,12 @@ OPERATIONS = (
                 ),
             ),
             help={
-                "revision": "delete revision N",
+                "change_set": "delete the revisions of change N",
                 "containing": "delete revisions whose text contained this; - reads it from stdin",
                 "all": "delete every revision of the workspace",
             },
             usages={"all": "--everything"},
-            gone={"--all": "every revision of the workspace: --everything"},
+            gone={"--all": "every revision of the workspace: --everything", **_NO_REVISION},
             prepare="find_purged",
             show="show_purged",
             found="revisions",
@@ -298,11 +326,12 @@ OPERATIONS = (
         command=Command(
             words="diff",
             group="Write",
-            omit=("anchor", "path", "all"),
+            omit=("anchor", "path", "revision", "all"),
+            gone=_NO_REVISION,
             extra=(_REVISION_TARGET,),
             help={
-                "revision": _REVISION_HELP,
-                "to_now": "up to the present text instead of the revision's",
+                "change_set": "change N; the number alone means the same, for all of its notes",
+                "to_now": "up to the present text instead of the text after the change",
             },
             prepare="find_change",
             show="show_diff",
@@ -323,7 +352,7 @@ OPERATIONS = (
         name="undo",
         params=UndoParams,
         result=Undone,
-        summary="Restore the text before a revision, unless it has changed since.",
+        summary="Restore the text before a change, unless it has changed since.",
         shape=Shape.STEPS,
         run="history.undo:undo_changes",
         errors=(*WRITES, ConfirmationNeeded),
@@ -333,12 +362,20 @@ OPERATIONS = (
             words="undo",
             is_first=True,
             group="Write",
-            summary="restore the text from before a revision",
-            omit=("anchor", "path"),
+            summary="restore the text from before a change",
+            omit=("anchor", "path", "revision"),
+            gone=_NO_REVISION,
             extra=(_REVISION_TARGET,),
+            usages={"to": "--to N"},
             help={
-                "revision": _REVISION_HELP,
-                "change_set": "all changes of change set N, such as renaming a folder",
+                "change_set": (
+                    "change N; the number alone means the same, for all of its notes; with a note,"
+                    " only the change of this note"
+                ),
+                "to": (
+                    "restore the named note or section as change N left it, whatever has changed it"
+                    " since"
+                ),
                 "confirm": (
                     "undo without a question, even if that deletes a note that memsyncd did not"
                     " make, or undoes changes of other programs to several notes"
@@ -348,6 +385,7 @@ OPERATIONS = (
             examples=(
                 "memsyncd undo .memories/redis.md",
                 "memsyncd undo 42",
+                "memsyncd undo .memories/redis.md --to 38",
                 "memsyncd undo 'MEMORY.md#redis/timeouts'",
             ),
         ),

@@ -7,7 +7,7 @@ names.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -45,6 +45,7 @@ from memsyncd.operations.revisions import (
     Target,
     is_beginning,
     iter_revisions,
+    names_changes,
     open_history,
     parse_target,
     purge_accesses,
@@ -84,14 +85,19 @@ def list_revisions(
     """
     now_s = clock.wall_s()
     chosen = RevisionFilter(
+        change_set=params.change_set,
         before=params.before,
+        before_change_set=params.before_change_set,
         writer=params.writer,
         since_s=None if params.since is None else parse_since(params.since, now_s),
         until_s=None if params.until is None else parse_until(params.until, now_s),
     )
     history = open_history(workspace, config, clock)
     revisions = yield from _find_revisions(history, target, limit=params.limit, chosen=chosen)
-    if not revisions and params.before is None and target.path is not None:
+    is_page = params.before is not None or params.before_change_set is not None
+    if not revisions and params.change_set is not None and not is_page:
+        raise make_not_found_error(workspace, name_change(params.change_set, target))
+    if not revisions and not is_page and target.path is not None:
         require_place(workspace, target.path, target.heading)
     return [make_revision_info(revision) for revision in revisions]
 
@@ -153,7 +159,7 @@ def choose_revision(
     if revisions:
         return revisions[0]
     of_target = f" of {target}" if number is None or target.path is not None else ""
-    what = f"revision{'' if number is None else f' {number}'}{of_target}"
+    what = f"{'change' if number is None else f'revision {number}'}{of_target}"
     failure = make_not_found_error(workspace, what)
     is_known = number is None and target.path is not None and history.find_heads([target.path])
     if is_known and FOREIGN_FAULT not in workspace.condition.faults:
@@ -163,13 +169,30 @@ def choose_revision(
     raise failure
 
 
+def choose_change_set(
+    workspace: Workspace, history: StoredHistory, target: Target, number: int, *, limit: int
+) -> Job[list[Revision]]:
+    """Return the revisions of a change set that concern the target, the latest first. Raises
+    NoteNotFound if there is none.
+    """
+    chosen = RevisionFilter(change_set=number)
+    revisions = yield from _find_revisions(history, target, limit=limit, chosen=chosen)
+    if not revisions:
+        raise make_not_found_error(workspace, name_change(number, target))
+    return revisions
+
+
+def name_change(number: int, target: Target) -> str:
+    return f"change {number}{f' of {target}' if target.path is not None else ''}"
+
+
 def make_not_found_error(workspace: Workspace, what: str) -> NoteNotFound:
     """Make the error for a missing revision or change set, with the reason if it is known."""
     if FOREIGN_FAULT in workspace.condition.faults:
         why = "records.db came from another workspace and was set aside"
         hint = "see the remedy in: memsyncd status"
         return NoteNotFound(f"there is no {what}: {why}", hint=hint)
-    return NoteNotFound(f"there is no {what}", hint="list the revisions: memsyncd history")
+    return NoteNotFound(f"there is no {what}", hint="list the changes: memsyncd history")
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -195,6 +218,9 @@ def _changes_section(history: StoredHistory, revision: Revision, heading: str) -
 # --- diff ---------------------------------------------------------------------------------------
 
 
+MOST_DIFFS = 100
+
+
 class ComparedTexts(msgspec.Struct, frozen=True, kw_only=True):
     """A revision, and the texts before and after it, None for no file.
 
@@ -210,13 +236,36 @@ class ComparedTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_compared(
     workspace: Workspace, config: Config, clock: Clock, target: Target, params: DiffParams
-) -> Job[ComparedTexts]:
-    """Read the texts of the named revision, or of the latest revision of the target.
+) -> Job[tuple[list[ComparedTexts], int]]:
+    """Read the texts of the named revision or change set, or of the latest revision of the target.
+    Return them with the number of further revisions.
 
     Raises NoteNotFound if there is no such revision, or its texts are not kept.
     """
     history = open_history(workspace, config, clock)
-    revision = yield from choose_revision(workspace, history, target, params.revision)
+    if params.change_set is None:
+        revision = yield from choose_revision(workspace, history, target, params.revision)
+        return [_read_compared(workspace, history, target, params, revision)], 0
+    if params.revision is not None:
+        hint = "leave out the revision or the change set"
+        raise BadRequest("a revision is a part of its change set", hint=hint)
+    revisions = yield from choose_change_set(
+        workspace, history, target, params.change_set, limit=MANY_REVISIONS
+    )
+    compared: list[ComparedTexts] = []
+    for revision in revisions[:MOST_DIFFS]:
+        compared.append(_read_compared(workspace, history, target, params, revision))
+        yield
+    return compared, len(revisions) - len(compared)
+
+
+def _read_compared(
+    workspace: Workspace,
+    history: StoredHistory,
+    target: Target,
+    params: DiffParams,
+    revision: Revision,
+) -> ComparedTexts:
     old, new = read_texts(history, revision)
     new_digest = revision.new_digest
     if params.to_now:
@@ -228,19 +277,27 @@ def read_compared(
     return ComparedTexts(revision=revision, old=old, new=new, new_digest=new_digest)
 
 
-def render_change(workspace: Workspace, compared: ComparedTexts) -> Diff:
+def render_change(workspace: Workspace, compared: Sequence[ComparedTexts], n_more: int) -> Diff:
     """Compare the texts. This may take long and needs no database, so it does not run on the
     worker.
     """
-    revision = compared.revision
-    old_name = revision.old_path or revision.path
+    revision = compared[0].revision
     return Diff(
         workspace=workspace.id,
         path=revision.path,
         revision=revision.id,
         old_digest=revision.old_digest,
-        new_digest=compared.new_digest,
-        diff=render_diff(compared.old, compared.new, old_name=old_name, new_name=revision.path),
+        new_digest=compared[0].new_digest,
+        diff="".join(
+            render_diff(
+                each.old,
+                each.new,
+                old_name=each.revision.old_path or each.revision.path,
+                new_name=each.revision.path,
+            )
+            for each in compared
+        ),
+        n_more=n_more,
     )
 
 
@@ -263,7 +320,8 @@ def purge(
     searched = params.containing.encode() if params.containing is not None else None
     chosen: list[int] = []
     texts: set[str] = set()
-    for revision in iter_revisions(history, target, RevisionFilter(revision=params.revision)):
+    wanted = RevisionFilter(revision=params.revision, change_set=params.change_set)
+    for revision in iter_revisions(history, target, wanted):
         if target.heading is None or _changes_section(history, revision, target.heading):
             matching = _find_texts(history, revision, searched)
             chosen += [revision.id] if matching or searched is None else []
@@ -298,7 +356,7 @@ def _search_set_aside(
     searched = PurgeTarget(
         text=params.containing,
         path=target.path,
-        digests=digests if params.revision is not None else None,
+        digests=digests if names_changes(params) else None,
     )
     for path in workspace.records.find_set_aside():
         has_text = yield from search_set_aside(path, searched)
@@ -311,7 +369,7 @@ def _purge_signals(workspace: Workspace, target: Target, params: PurgeParams) ->
     """Erase the signals with the text, or all signals if the whole history is erased. Return their
     number.
     """
-    is_whole = target.path is None and params.revision is None
+    is_whole = target.path is None and not names_changes(params)
     if workspace.records is None or not is_whole:
         return 0
     return workspace.records.signals.purge(params.containing)
@@ -356,16 +414,16 @@ async def list_changes(call: Call, params: HistoryParams) -> History:
 
 async def show_change(call: Call, params: DiffParams) -> Diff:
     target = parse_target(params, call.workspace.scope.memory_dir)
-    compared = await call.run_job(partial(read_compared, target=target, params=params))
-    return await call.read(partial(render_change, call.workspace, compared))
+    compared, n_more = await call.run_job(partial(read_compared, target=target, params=params))
+    return await call.read(partial(render_change, call.workspace, compared, n_more))
 
 
 async def purge_changes(call: Call, params: PurgeParams) -> Purged:
-    named = (params.all, params.anchor, params.path, params.revision, params.containing)
+    named = (params.all, params.anchor, params.path, names_changes(params), params.containing)
     if not any(named):
         raise BadRequest(
             "purge: nothing is selected",
-            hint="name a path, an anchor, a revision, a text (containing), or all",
+            hint="name a path, an anchor, a change set, a revision, a text (containing), or all",
         )
     if params.all and any(named[1:]):
         hint = "leave `all` out, or the rest"

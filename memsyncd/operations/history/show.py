@@ -33,10 +33,10 @@ N_NAMES = 2
 def list_rows(
     revisions: Sequence[dict[str, Any]], paint: Paint, *, now_s: float
 ) -> list[list[str]]:
-    """Return a row for each revision: number, age, writer, command, size, path."""
+    """Return a row for each revision: number of the change, age, writer, command, size, path."""
     return [
         [
-            paint("bold", str(revision["revision"])),
+            paint("bold", str(revision["change_set"])),
             paint("dim", render_age(revision["at"], now_s)),
             describe_writer(revision),
             describe_change(revision),
@@ -97,23 +97,27 @@ def _paint_line(line: str, paint: Paint) -> str:
 
 # --- history and diff ---------------------------------------------------------------------------
 
-# The daemon's default number of revisions.
+# The most revisions, and the daemon's default number of them.
+MOST = 1000
 DEFAULT_LIMIT = 20
 
 
 def find_target(args: Args, console: Console) -> dict[str, Any]:
-    """Return the parameters that name the note, section or folder of `history`."""
-    return find_named(args.target, console)
+    """Return the parameters that name the note, section or folder of `history`, or a change."""
+    return find_revision(args, console)
 
 
 def show_revisions(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, revisions = console.terminal, clean_values(answer["revisions"])
     terminal.print_table(list_rows(revisions, terminal.paint, now_s=time.time()))
     if not revisions:
-        filters = {"since", "until", "writer", "before"} & args.params.keys()
+        filters = {"since", "until", "writer", "before_change_set"} & args.params.keys()
         terminal.report("no change passes the filters" if filters else "no changes recorded")
     elif len(revisions) == (args.limit or DEFAULT_LIMIT):
-        terminal.note(f"older ones: --before {revisions[-1]['revision']}")
+        last = revisions[-1]["change_set"]
+        is_cut = last in (each["change_set"] for each in revisions[-2:-1])
+        more = f"; all of {last}: memsyncd history {last} -n {MOST}" if is_cut else ""
+        terminal.note(f"older ones: --before {last}{more}")
 
 
 def show_diff(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -121,14 +125,16 @@ def show_diff(answer: dict[str, Any], _args: Args, console: Console) -> None:
         console.terminal.print(render_diff(clean(answer["diff"]), console.terminal.paint))
     else:
         console.terminal.report(f"{clean_line(answer['path'])}: both texts are the same")
+    if answer.get("n_more"):
+        n_more = render_count(answer["n_more"], "more note")
+        console.terminal.note(f"and {n_more}; name one: memsyncd diff NOTE --change-set N")
 
 
 def find_change(args: Args, console: Console) -> dict[str, Any]:
     """Return the parameters that name a change. Raises BadRequest if nothing is named."""
-    if not (args.target or args.revision or getattr(args, "change_set", None)):
-        others = ", a revision or a change set" if hasattr(args, "change_set") else " or a revision"
-        hint = "list revisions with `memsyncd history`"
-        raise BadRequest(f"name a section, a note{others}", hint=hint)
+    if not (args.target or args.change_set):
+        hint = "list changes with `memsyncd history`"
+        raise BadRequest("name a section, a note or the number of a change", hint=hint)
     return find_revision(args, console)
 
 
@@ -137,10 +143,10 @@ def find_purged(args: Args, console: Console) -> dict[str, Any]:
     containing = args.containing
     if containing == DASH:
         containing = read_stdin(console).removesuffix("\n")
-    if (args.target, args.revision, containing) == (None, None, None) and not args.all:
+    if (args.target, args.change_set, containing) == (None, None, None) and not args.all:
         raise BadRequest(
             "history purge: name the revisions to delete",
-            hint="name a note, --revision N, --containing TEXT or --everything",
+            hint="name a note, --change-set N, --containing TEXT or --everything",
         )
     return {**find_named(args.target, console), "containing": containing}
 
@@ -188,26 +194,35 @@ def undo(args: Args, console: Console) -> int:
 def show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal, answer = console.terminal, clean_values(answer)
     if answer["change_set"] is None:
-        names = ", ".join(dict.fromkeys(revision["path"] for revision in answer["undone"]))
+        notes = answer["undone"] or answer["paths"]
+        names = ", ".join(dict.fromkeys(note["path"] for note in notes))
         terminal.report(f"nothing to undo: already as before: {names}")
         return
     for revision in answer["undone"]:
         terminal.print(render_undone(revision, now_s=time.time()))
+    for state in answer["paths"] if args.to else ():
+        terminal.print(f"{state['path']}  is as change {args.to} left it")
     for gone in (state["path"] for state in answer["paths"] if state["digest"] is None):
         terminal.note(f"{gone} does not exist any more, as before")
-    workspace = f" -w {clean_line(args.workspace)}" if args.workspace else ""
-    undo = f"memsyncd undo --change-set {answer['change_set']}{workspace}"
-    terminal.note(f"to revert this: {undo}")
-    if args.change_set is None and any(each["command"] == "undo" for each in answer["undone"]):
+    if others := answer["others"]:
+        whole = {**answer, "change_set": answer["undone"][0]["change_set"]}
+        terminal.report(
+            f"change {whole['change_set']} also changed {', '.join(others)}; take this back, too:"
+            f" {console.render_undo(whole)}"
+        )
+    terminal.note(console.render_undo(answer, "to revert this: "))
+    is_latest = args.target and not args.target.isdecimal() and args.change_set is None
+    if is_latest and any(each["command"] == "undo" for each in answer["undone"]):
         terminal.note(
-            "this took back an undo; further back: memsyncd undo N, with N from memsyncd history"
+            "this took back an undo; further back: memsyncd undo NOTE --to N, with N from"
+            " memsyncd history NOTE"
         )
 
 
 def render_undone(revision: dict[str, Any], *, now_s: float) -> str:
-    """Render `.memories/redis.md  undid revision 42: str_replace by cli, 3 min ago`."""
+    """Render `.memories/redis.md  undid 42: str_replace by cli, 3 min ago`."""
     path, old_path = revision["path"], revision["old_path"]
     moved = "" if old_path in (None, path) else f" → {old_path}"
     change = f"{describe_change(revision)} by {revision['client'] or 'another program'}"
     age = render_age(revision["at"], now_s)
-    return f"{path}{moved}  undid revision {revision['revision']}: {change}, {age}"
+    return f"{path}{moved}  undid {revision['change_set']}: {change}, {age}"

@@ -51,10 +51,10 @@ from memsyncd.operations.history.declare import (
 from memsyncd.operations.history.run import (
     CONFIRM_HINT,
     MANY_REVISIONS,
+    choose_change_set,
     choose_revision,
     cut_section,
     find_undo_needs,
-    make_not_found_error,
     make_revision_info,
 )
 from memsyncd.operations.revisions import (
@@ -67,36 +67,86 @@ from memsyncd.operations.revisions import (
 from memsyncd.store.history import EXTERNAL, Revision
 from memsyncd.store.history import History as StoredHistory
 
+MOST_OTHERS = 20
+
 
 class UndoOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions that an undo took back, and the notes after the undo."""
 
     revisions: list[RevisionInfo]
     paths: list[PathState]
+    others: list[str] = []
 
 
 def undo_revisions(
     workspace: Workspace, config: Config, clock: Clock, target: Target, params: UndoParams
 ) -> Job[EditOutcome[UndoOutcome]]:
-    """Undo a revision, a whole change set, or the target's latest change.
+    """Undo a revision, a change set, or the target's latest change; or restore an earlier text.
 
     Raises NoteNotFound if there is no such change or its texts are not kept, EditRefused for a note
     that was first seen, ConfirmationNeeded, Conflict, and the errors of `edit_workspace`.
     """
     history = open_history(workspace, config, clock)
+    if sum(each is not None for each in (params.change_set, params.revision, params.to)) > 1:
+        hint = "leave out the others"
+        raise BadRequest("name one of: a change set, a revision, `to`", hint=hint)
+    if params.to is not None:
+        decide = yield from _make_return_decision(workspace, history, target, params, params.to)
+        return (yield from edit_workspace(workspace, config, clock, decide))
     if params.change_set is not None:
-        if target.path is not None or params.revision is not None:
-            hint = "leave out the change set, or the note and the revision"
-            raise BadRequest("a change set is undone as a whole", hint=hint)
-        chosen = history.find_revisions(change_set=params.change_set, limit=MANY_REVISIONS)
-        if not chosen:
-            raise make_not_found_error(workspace, f"change set {params.change_set}")
+        chosen = yield from choose_change_set(
+            workspace, history, target, params.change_set, limit=MANY_REVISIONS
+        )
     else:
         latest = yield from choose_revision(workspace, history, target, params.revision)
         chosen = _widen(history, target, latest, is_named=params.revision is not None)
     _check_undo(chosen, is_confirmed=params.confirm)
     decide = _make_undo_decision(workspace.scope, history, target, chosen, params)
     return (yield from edit_workspace(workspace, config, clock, decide))
+
+
+def _make_return_decision(
+    workspace: Workspace, history: StoredHistory, target: Target, params: UndoParams, number: int
+) -> Job[Decide[UndoOutcome]]:
+    """Make the decision to write the text that a change set left in the note or section.
+
+    Raises BadRequest without a note, NoteNotFound if the change set did not change it, EditRefused
+    if the change set deleted it, and Conflict if its place in the note is not known.
+    """
+    if target.path is None or is_folder(workspace.scope, NotePath(target.path)):
+        raise BadRequest(
+            "undo: `to` restores one note or section", hint="name it: memsyncd undo NOTE --to N"
+        )
+    chosen = yield from choose_change_set(workspace, history, target, number, limit=1)
+    revision, path = chosen[0], NotePath(target.path)
+    _, new = read_texts(history, revision)
+    heading = target.heading
+    wanted = new if heading is None else cut_section(new, revision.path, heading)
+    if wanted is None:
+        raise EditRefused(
+            f"change {number} deleted {target}, so there is no text to restore",
+            hint=f"an earlier change has it: memsyncd history {target.path}",
+        )
+
+    def decide() -> tuple[Edit, UndoOutcome]:
+        file = None if is_folder(workspace.scope, path) else read_text_file(workspace.scope, path)
+        data, now = wanted, file.data if file else None
+        if heading is not None:
+            place = cut_section(now, path.text, heading)
+            if file is None or place is None:
+                raise Conflict(
+                    f"{target} is not in the note any more, so its place is not known",
+                    hint=f"restore the whole note: memsyncd undo {path.text} --to {number}",
+                )
+            data = replace_section(path.text, file.data, f"{path.text}#{heading}", wanted)
+        attributes = None if file else revision.new_attributes
+        put = Put(path=path, data=data, was=file, attributes=attributes)
+        operations = () if data == now else (put,)
+        edit = Edit(command=UNDO, client=params.client or "", path=path.text, operations=operations)
+        states = [PathState(path=path.text, digest=digest_bytes(data))]
+        return edit, UndoOutcome(revisions=[], paths=states)
+
+    return decide
 
 
 def _widen(
@@ -155,6 +205,7 @@ def _make_undo_decision(
     texts = {revision.id: read_texts(history, revision) for revision in chosen}
     infos = [make_revision_info(revision) for revision in chosen]
     named = target.path or chosen[0].path
+    others = _find_others(history, chosen)
 
     def decide() -> tuple[Edit, UndoOutcome]:
         operations: list[FileChange] = []
@@ -176,9 +227,23 @@ def _make_undo_decision(
             PathState(path=revision.old_path or revision.path, digest=revision.old_digest)
             for revision in chosen
         ]
-        return edit, UndoOutcome(revisions=infos, paths=states)
+        return edit, UndoOutcome(revisions=infos, paths=states, others=others)
 
     return decide
+
+
+def _find_others(history: StoredHistory, chosen: Sequence[Revision]) -> list[str]:
+    """Return notes that the same act has changed, and that are not undone with it. Changes of other
+    programs that one scan saw are no act.
+    """
+    ids = {revision.id for revision in chosen}
+    limit = len(chosen) + MOST_OTHERS
+    every = (
+        history.find_revisions(change_set=chosen[0].change_set, limit=limit)
+        if chosen[0].command != EXTERNAL
+        else ()
+    )
+    return [revision.path for revision in every if revision.id not in ids][:MOST_OTHERS]
 
 
 class PlannedFiles:
@@ -350,18 +415,21 @@ def _list_states(operations: Iterable[FileChange]) -> list[PathState]:
 
 def _conflict(revision: Revision, digest: str | None) -> Conflict:
     return Conflict(
-        f"{revision.path} has changed since revision {revision.id}",
-        hint=(f"undo the later changes first, by their numbers: memsyncd history {revision.path}"),
+        f"{revision.path} has changed since change {revision.change_set}",
+        hint=(
+            f"undo the later changes first, see: memsyncd history {revision.path}; or restore the"
+            f" note as change N left it: memsyncd undo {revision.path} --to N"
+        ),
         wanted=revision.new_digest,
         digest=digest,
     )
 
 
 async def undo_changes(call: Call, params: UndoParams) -> Undone:
-    named = (params.revision, params.change_set, params.path, params.anchor)
+    named = (params.revision, params.change_set, params.to, params.path, params.anchor)
     if all(selector is None for selector in named):
         raise BadRequest(
-            "undo: nothing is selected", hint="name a path, an anchor, a revision or a change set"
+            "undo: nothing is selected", hint="name a path, an anchor, a change set or a revision"
         )
     target = parse_target(params, call.workspace.scope.memory_dir)
     params = replace(params, client=call.writer)
@@ -369,5 +437,6 @@ async def undo_changes(call: Call, params: UndoParams) -> Undone:
     return Undone(
         undone=outcome.answer.revisions,
         paths=outcome.answer.paths,
+        others=outcome.answer.others,
         **call.describe_write(outcome),
     )

@@ -120,6 +120,8 @@ class LeadingLink(Result, frozen=True, kw_only=True):
     lines: list[int]
     to: str
     """The anchor or the path to which the link leads before the change."""
+    is_removed: bool = False
+    """True if `forget` has made plain text of the link, or would."""
 
 
 class MemoriesSet(Written, frozen=True, kw_only=True):

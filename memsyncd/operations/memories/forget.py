@@ -249,6 +249,8 @@ def _change_notes(
             data = data if source in left else file.data
             left[source] = file, change_links(source, data, partial(redirect, source))
     changes: list[Put | Delete] = []
+    unlinked = {path for path, (file, data) in left.items() if is_unlinking and data != file.data}
+    links = [replace(link, is_removed=link.path in unlinked) for link in links]
     for path, (file, data) in left.items():
         # A note without any other text is deleted, so that no empty file stays.
         if not data.strip() and path in going:
@@ -369,7 +371,10 @@ async def forget(call: Call, params: ForgetParams) -> MemoriesForgotten:
         plan=outcome.answer.digest,
         forgotten=list(outcome.answer.forgotten),
         skipped=list(outcome.answer.skipped),
-        links=list(outcome.answer.links),
+        links=[
+            replace(link, is_removed=link.is_removed and link.path not in outcome.skipped)
+            for link in outcome.answer.links
+        ],
         removed=outcome.answer.removed,
         **erased,
         **call.describe_write(outcome),

@@ -51,19 +51,21 @@ def show_set(answer: dict[str, Any], _args: Args, console: Console) -> None:
     for link in clean_answer["links"]:
         lines = ", ".join(map(str, link["lines"]))
         terminal.report(f"a link to it is changed as well: {link['path']}, line {lines}")
-    terminal.report(_describe(answer))
+    terminal.report(_describe(answer, console))
     if not is_applied and answer["changed"]:
         console.report_plan(answer["plan"])
 
 
-def _describe(answer: dict[str, Any]) -> str:
+TAKE_BACK = "; take it back with: "
+
+
+def _describe(answer: dict[str, Any], console: Console) -> str:
     counts = [f"{len(answer[name])} {name}" for name in ("unchanged", "skipped") if answer[name]]
     n_changed = render_count(len(answer["changed"]), "memory", "memories")
-    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
     if not answer["changed"]:
         return f"nothing to do: {', '.join(counts)}" if counts else "nothing to do"
     verb = "changed" if answer["is_applied"] else "would be changed"
-    return ", ".join([f"{n_changed} {verb}", *counts]) + (undo if answer["change_set"] else "")
+    return ", ".join([f"{n_changed} {verb}", *counts]) + console.render_undo(answer, TAKE_BACK)
 
 
 # --- forget -------------------------------------------------------------------------------------
@@ -96,7 +98,9 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
             terminal.print("  ".join(filter(None, (word, place, heading))) + reason)
     for link in clean_answer["links"]:
         lines = ", ".join(map(str, link["lines"]))
-        terminal.report(f"a link to {link['to']}: {link['path']}, line {lines}")
+        now = "is plain text now" if is_applied else "would be plain text"
+        what = now if link["is_removed"] else "stays"
+        terminal.report(f"a link to {link['to']} {what}: {link['path']}, line {lines}")
     for path in clean_answer.get("removed", ()):
         terminal.report(f"the file {path} {'is removed' if is_applied else 'would be removed'}")
     n_gone = render_count(len(answer["forgotten"]), "section")
@@ -111,8 +115,7 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
         if not answer["is_clean"]:
             terminal.warn("another program is reading records.db: traces go when it stops")
     else:
-        undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
-        terminal.report(f"{n_gone} forgotten" + (undo if answer["change_set"] else ""))
+        terminal.report(f"{n_gone} forgotten" + console.render_undo(answer, TAKE_BACK))
 
 
 # --- replace ------------------------------------------------------------------------------------
@@ -127,6 +130,5 @@ def name_memory(args: Args, console: Console) -> dict[str, Any]:
 def show_replaced(answer: dict[str, Any], _args: Args, console: Console) -> None:
     """Print the place of the new memory, and the memory that it replaces."""
     console.print_place(answer, answer["workspace"])
-    undo = f"; take it back with: memsyncd undo --change-set {answer['change_set']}"
     archived = f"it supersedes {clean_line(answer['replaced'])}, which is archived"
-    console.terminal.report(archived + (undo if answer["change_set"] else ""))
+    console.terminal.report(archived + console.render_undo(answer, TAKE_BACK))

@@ -37,7 +37,8 @@ def render_forgotten(
     lines = [f"Forgotten: {_cite(result.forgotten)}"] if result.forgotten else []
     lines += [f"The file {path} is removed" for path in result.removed if result.is_applied]
     lines += [
-        f"A link to {link.to} stays in {link.path}, line {', '.join(map(str, link.lines))}"
+        f"A link to {link.to} {'is plain text now' if link.is_removed else 'stays'} in {link.path},"
+        f" line {', '.join(map(str, link.lines))}"
         for link in result.links
     ]
     return "\n".join(lines) or "Nothing was forgotten."

@@ -79,7 +79,7 @@ def show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
     for path in clean_answer["updated_links"]:
         terminal.print(f"{'would update' if is_planned else 'updated'} the links of {path}")
     if clean_answer["updated_links"] and answer["change_set"] is not None:
-        terminal.report(f"to revert all of it: memsyncd undo --change-set {answer['change_set']}")
+        terminal.report(console.render_undo(answer, "to revert all of it: "))
     for path in clean_answer["skipped_links"]:
         terminal.warn(
             f"{path} keeps its links: it is read only here, or was saved meanwhile; "
@@ -116,8 +116,8 @@ def _report_similar_kind(answer: dict[str, Any], kind: str, console: Console) ->
     if similar or answer.get("is_kind_unknown"):
         advice = f"did you mean {similar}?" if similar else "it can be added as [kinds.NAME]"
         console.terminal.warn(clean_line(f"the kind {kind} is not configured; {advice}"))
-    if similar and answer["action"] == "added" and answer["change_set"]:
-        undo = f"memsyncd undo --change-set {answer['change_set']}"
+    undo = console.render_undo(answer) if similar and answer["action"] == "added" else ""
+    if undo:
         console.terminal.report(f"to write it so instead: {undo}, then --kind {similar}")
 
 
@@ -135,9 +135,9 @@ def clear(args: Args, console: Console) -> int:
 
 
 def show_cleared(answer: dict[str, Any], _args: Args, console: Console) -> None:
-    undo = f"; restore them with: memsyncd undo --change-set {answer['change_set']}"
     removed = render_count(answer["removed"], "note")
-    console.terminal.report(f"{removed} removed{undo if answer['change_set'] else ''}")
+    undo = console.render_undo(answer, "; restore them with: ")
+    console.terminal.report(f"{removed} removed{undo}")
 
 
 def _confirm_clear(workspace: dict[str, Any], console: Console) -> None:

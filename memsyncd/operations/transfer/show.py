@@ -44,7 +44,7 @@ def show_imported(answer: dict[str, Any], _args: Args, console: Console) -> None
         terminal.warn(f"left out: {item['place']}: {item['reason']}")
     if answer["n_left_out"] > N_LISTED:
         terminal.warn(f"left out: {answer['n_left_out'] - N_LISTED:,} more; --json lists them")
-    terminal.report(_summarize(answer))
+    terminal.report(_summarize(answer) + console.render_undo(answer, "; take it back with: "))
 
 
 def _summarize(answer: dict[str, Any]) -> str:
@@ -54,8 +54,7 @@ def _summarize(answer: dict[str, Any]) -> str:
         f"{render_count(answer['n_relations'], 'relation')}" if answer["n_relations"] else "",
         f"{answer['n_unchanged']:,} there already" if answer["n_unchanged"] else "",
     ]
-    undo = f"; memsyncd undo --change-set {answer['change_set']} takes it back"
-    return ", ".join(filter(None, parts)) + (undo if answer["change_set"] else "")
+    return ", ".join(filter(None, parts))
 
 
 def show_exported(answer: dict[str, Any], _args: Args, console: Console) -> None:

@@ -46,7 +46,7 @@ def _print_items(answer: dict[str, Any], console: Console) -> None:
     n_unnamed = sum(answer[f"n_{name}"] - len(answer[name]) for name in names)
     if n_unnamed:
         terminal.report(f"{n_unnamed:,} more are not named: see --limit and --offset")
-    terminal.report(describe_plan(answer))
+    terminal.report(describe_plan(answer) + console.render_undo(answer, "; take it back with: "))
 
 
 def describe_plan(answer: dict[str, Any]) -> str:
@@ -62,9 +62,7 @@ def describe_plan(answer: dict[str, Any]) -> str:
     ]
     if not changed:
         return f"nothing to do: {', '.join(left)}" if left else "nothing to do"
-    number = answer["change_set"]
-    undo = "" if number is None else f"; take it back with: memsyncd undo --change-set {number}"
-    return ", ".join([*changed, *left]) + undo
+    return ", ".join([*changed, *left])
 
 
 def show_promoted(answer: dict[str, Any], _args: Args, console: Console) -> None:

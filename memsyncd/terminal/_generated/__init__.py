@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sources": ("Write", "list the files that index-project summarises", "project"),
     "history": ("Write", "list the changes of notes, with time and writer", "history"),
     "diff": ("Write", "show the change of a revision", "history"),
-    "undo": ("Write", "restore the text from before a revision", "history"),
+    "undo": ("Write", "restore the text from before a change", "history"),
     "topic": ("Write", "notes as topics with fields: append, history, archive", "topics"),
     "task": ("Write", "list, checkpoint and summarise tasks, and print their context", "tasks"),
     "session": ("Write", "begin and resume sessions of agents", "tasks"),
