@@ -185,12 +185,16 @@ def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -
     spelling = find_spelling(reader, note)
     if read_section(reader, f"{spelling}#{heading}") is not None:
         return _make_section(reader, f"{spelling}#{heading}")
-    path = _find_path(reader, names, note, memory_dir)
-    if path is None or not heading.strip():
+    if not heading.strip():
         return None
-    # A link names a section by its heading, or by the last of its slugs.
-    anchor = find_section(path, heading, read_anchors(reader, path))
-    return _make_section(reader, anchor) if anchor != path else None
+    # A link names a section by its heading, or by the last of its slugs. Of several notes with one
+    # name, the heading tells which is meant.
+    paths = _find_note_paths(reader, names, note, _list_inside(note, memory_dir))
+    places = ((path, find_section(path, heading, read_anchors(reader, path))) for path in paths)
+    anchors = [anchor for path, anchor in places if anchor != path]
+    if len(anchors) > 1:
+        raise make_several_error([*map(note_of, anchors)], f"several notes have the name {note}")
+    return _make_section(reader, anchors[0]) if anchors else None
 
 
 def _make_section(reader: Reader, anchor: str, *, is_by_lines: bool = False) -> NamedPlace:
@@ -205,23 +209,38 @@ def _find_note(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> 
 
 
 def _find_path(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> str | None:
-    return find_note_path(reader, names, text, [f"{memory_dir}/{text}", f"{memory_dir}/{text}.md"])
+    return find_note_path(reader, names, text, _list_inside(text, memory_dir))
+
+
+def _list_inside(text: str, memory_dir: str) -> list[str]:
+    return [f"{memory_dir}/{text}", f"{memory_dir}/{text}.md"]
 
 
 def find_note_path(
     reader: Reader, names: NoteNames, text: str, inside: Sequence[str] = ()
 ) -> str | None:
-    """Return the path of the note that a text names: by its path, a name in the memory folder (the
-    paths `inside` are its readings), the name of its file, its title or an alias.
+    """Return the path of the note that a text names, as `_find_note_paths`; None if there is none.
 
     Raises BadRequest that names the candidates if several notes have this name.
     """
+    paths = _find_note_paths(reader, names, text, inside)
+    if len(paths) > 1:
+        raise make_several_error(paths, f"several notes have the name {text}")
+    return paths[0] if paths else None
+
+
+def _find_note_paths(
+    reader: Reader, names: NoteNames, text: str, inside: Sequence[str]
+) -> list[str]:
+    """Return the paths of the notes that a text names: by its path, a name in the memory folder
+    (the paths `inside` are its readings), the name of its file, its title or an alias.
+    """
     spelling = find_spelling(reader, text.removeprefix("./"))
     if not text or read_digest(reader, spelling) is not None:
-        return spelling or None
+        return [spelling] if spelling else []
     spellings = (find_spelling(reader, path.removeprefix("./")) for path in inside)
     in_memory = [path for path in spellings if read_digest(reader, path) is not None]
-    return names.find_only(text, in_memory)
+    return [*dict.fromkeys((*in_memory, *names.find_all(text)))]
 
 
 def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NamedPlace | None:

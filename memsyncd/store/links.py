@@ -21,6 +21,7 @@ from memsyncd.core.markdown.linkgraph import (
 from memsyncd.core.markdown.links import NamedNote, NoteNames, make_id_key
 from memsyncd.core.model import Link
 from memsyncd.core.search.ranking import Candidate
+from memsyncd.errors import make_several_error
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import read_anchors
 from memsyncd.store.targets import EVERY_RELATION, IS_LINK, PATH_NAME, unpack_name
@@ -154,15 +155,25 @@ class StoredLinks:
         return walk_links(self, start, direction=direction, max_depth=max_depth)
 
     def find_related(self, name: str, relation: str | None = None) -> set[str]:
-        """The paths of the notes that link to or from a note, which its path, title or alias names.
+        """The paths of the notes that link to or from a note, which its path, title or alias names,
+        or a section of it, `note#heading`.
 
-        Raises BadRequest that names the candidates if several notes have this name.
+        Raises BadRequest that names the candidates if several notes have this name, and this
+        heading.
         """
-        path = self.names.find_only(note_of(name))
-        if path is None:
+        note, heading = note_of(name), name[len(note_of(name)) + 1 :]
+        named = [
+            (path, self.resolver.find_part(path, heading)) for path in self.names.find_all(note)
+        ]
+        named = [(path, place) for path, place in named if not heading or place != path]
+        if len(named) > 1:
+            raise make_several_error(
+                [path for path, _ in named], f"several notes have the name {note}"
+            )
+        if not named:
             return set()
-        anchor = name[len(note_of(name)) :]
-        edges = self.walk(path + anchor)
+        path, node = named[0]
+        edges = self.walk(node)
         places = {
             note_of(place)
             for edge in edges

@@ -184,7 +184,13 @@ def test_a_name_that_several_notes_have_is_refused_whatever_it_is_for(
     for path in plans:
         (place.root / path).parent.mkdir()
         (place.root / path).write_text("# Plan\n\n## Step\n\nlarch\n")
+    with (place.root / plans[0]).open("a") as note:
+        note.write("\n## Only here\n\nSee [[errors]].\n")
     memory.sync()
+    # A heading that only one of them has tells which is meant.
+    own = name.strip("[]").removesuffix("#step") + "#Only here"
+    assert memory.get(own)["path"] == plans[0]
+    assert memory.search("pool", related_to=own)
     before = [(place.root / path).read_bytes() for path in plans]
     for act in (
         lambda: memory.get(name),

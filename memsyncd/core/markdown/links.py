@@ -42,7 +42,6 @@ from memsyncd.core.markdown.scanner import (
 )
 from memsyncd.core.model import NAME_LINK, PATH_LINK
 from memsyncd.core.paths import NOTE_SUFFIXES
-from memsyncd.errors import make_several_error
 
 # A note is suggested in place of a missing one only above this ratio of `difflib`.
 _SIMILARITY = 0.6
@@ -132,19 +131,11 @@ class NoteNames:
             self._resolved[key] = self._find(folder, target, is_path=is_path)
         return self._resolved[key]
 
-    def find_only(self, name: str, others: Sequence[str] = ()) -> str | None:
-        """The path of the note with a name that a user wrote: the end of a path, a title or an
+    def find_all(self, name: str) -> list[str]:
+        """The paths of the notes with a name that a user wrote: the end of a path, a title or an
         alias. The path itself, also without its suffix if it has a folder, is the name of this note
-        alone. `others` are paths that have the name, too.
-
-        Raises BadRequest that names the candidates if several notes have this name.
+        alone.
         """
-        paths = [*dict.fromkeys((*others, *self._find_all(name)))]
-        if len(paths) > 1:
-            raise make_several_error(paths, f"several notes have the name {name}")
-        return paths[0] if paths else None
-
-    def _find_all(self, name: str) -> list[str]:
         named = self._look_up(make_key(name))
         paths = {path for path, _ in named}
         texts = (name, decode_target(name))
