@@ -91,7 +91,8 @@ def test_a_damaged_earlier_text_is_found_by_verify_and_deleted_by_purge(
     assert lost
     for number in lost:
         assert (
-            do(home, "history", "purge", "--revision", str(number), "-w", place.id).returncode == 0
+            do(home, "history", "purge", "--change-set", str(number), "-w", place.id).returncode
+            == 0
         )
     place.client.call("sync", workspace=place.id)
     healed = examine(home, "--verify", place.id)
