@@ -503,7 +503,7 @@ _TOOL_COMMANDS = (
         options=("update_links", "apply"),
         examples=(
             "memsyncd memory rename /memories/draft.md /memories/redis.md",
-            "memsyncd memory rename /memories/a.md /memories/b.md --update-links --dry-run",
+            "memsyncd memory rename Draft Redis --update-links --dry-run",
         ),
     ),
 )
@@ -628,6 +628,7 @@ OPERATIONS = (
         shape=Shape.STEPS,
         run="notes.run:carry_out_command",
         errors=WRITES,
+        paths=Paths(absolute=("path", "old_path", "new_path")),
         reads_if={"command": "view"},
         command=_TOOL_COMMANDS,
         tool=Tool(

@@ -9,6 +9,7 @@ refused, unless the note already holds the result of the command.
 from __future__ import annotations
 
 import contextlib
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -46,8 +47,10 @@ from memsyncd.core.markdown.links import NoteNames, list_names, make_key
 from memsyncd.core.model import PATH_LINK
 from memsyncd.core.paths import (
     MEMORY_FOLDER,
+    NOTE_SUFFIXES,
     NotePath,
     is_memory,
+    parse_note_path,
 )
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.additions import make_addition, make_addition_decision
@@ -74,7 +77,12 @@ from memsyncd.engine.field_edits import (
     make_append_there_decision,
 )
 from memsyncd.engine.metadata import advise_unknown_kind, find_similar_kind
-from memsyncd.engine.places import find_note_path, name_relations, strip_brackets
+from memsyncd.engine.places import (
+    find_named_place,
+    find_note_path,
+    name_relations,
+    strip_brackets,
+)
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
@@ -86,7 +94,7 @@ from memsyncd.errors import (
 )
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
-from memsyncd.files.scope import Scope
+from memsyncd.files.scope import Scope, is_within_folder
 from memsyncd.operations.call import Call, read_saved
 from memsyncd.operations.fields import AddedSection
 from memsyncd.operations.notes.declare import (
@@ -129,6 +137,54 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Notes whose links should change but that must not be written. Notes that others have changed
     meanwhile are not among them yet.
     """
+
+
+def name_memory_paths(workspace: Workspace, params: MemoryParams) -> MemoryParams:
+    """Return the parameters with paths of the memory tool for notes that are named otherwise: by
+    their path from the root, a title, or any other name. A new name alone stays in the folder of
+    the note, and gets its suffix. Text that names nothing stays.
+
+    Raises BadRequest that names the candidates if several notes have a name, and PathRefused for a
+    note that is not beneath `/memories`.
+    """
+    changes: dict[str, str] = {}
+    for field in ("path", "old_path"):
+        text = getattr(params, field) or MEMORIES
+        if not is_within_folder(text, MEMORIES):
+            note = _find_note_to_change(workspace, text, is_new=params.command == "create")
+            changes |= {} if note is None else {field: _show(workspace, note)}
+    new, old = params.new_path or MEMORIES, changes.get("old_path", params.old_path or MEMORIES)
+    if not is_within_folder(new, MEMORIES) and is_within_folder(old, MEMORIES):
+        suffix = next((end for end in NOTE_SUFFIXES if old.lower().endswith(end)), "")
+        name = new if new.lower().endswith(NOTE_SUFFIXES) else new + suffix
+        beside = f"{posixpath.dirname(old)}/{name}"
+        changes["new_path"] = _show(workspace, parse_note_path(name)) if "/" in name else beside
+    return replace(params, **changes) if changes else params
+
+
+def _show(workspace: Workspace, note: NotePath) -> str:
+    return show_memory_path(note, workspace.scope.memory_dir)
+
+
+def _find_note_to_change(workspace: Workspace, text: str, *, is_new: bool) -> NotePath | None:
+    """Return the note or folder that a text names; None if there is none. Raises BadRequest for a
+    section.
+    """
+    scope = workspace.scope
+    if scope.memory_dir and is_within_folder(text, scope.memory_dir):
+        return parse_note_path(text)
+    if is_new:
+        return None
+    with contextlib.suppress(NoteNotFound), workspace.acquire(READ_LIMIT_S) as reader:
+        place = find_named_place(reader, scope, text)
+        if place.anchor is not None:
+            hint = f"name the note: {place.path}"
+            raise BadRequest(f"{text} is a section, and this needs a note", hint=hint)
+        return NotePath(place.path)
+    with contextlib.suppress(PathRefused):
+        folder = parse_note_path(text.rstrip("/"))
+        return folder if is_folder(scope, folder) else None
+    return None
 
 
 def view(workspace: Workspace, params: MemoryParams) -> Answer:
@@ -580,9 +636,15 @@ def _find_section_faults(section: StoredSection, config: Config) -> Iterator[Fie
 # --- the operations -----------------------------------------------------------------------------
 
 
+def _list_paths(params: MemoryParams) -> tuple[str | None, ...]:
+    return params.path, params.old_path, params.new_path
+
+
 async def carry_out_command(call: Call, params: MemoryParams) -> MemoryResult:
     workspace = call.workspace
     params = replace(params, client=call.writer)
+    if not all(is_within_folder(path or MEMORIES, MEMORIES) for path in _list_paths(params)):
+        params = await call.read(partial(name_memory_paths, workspace, params), on_disk=True)
     outcome: EditOutcome[Answer]
     if params.command == "view":
         await call.wait_until_recovered()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def make_view(args: Args, _console: Console) -> dict[str, Any]:
-    return {"path": args.path or MEMORIES}
+    return {} if args.path else {"path": MEMORIES}
 
 
 def make_replacement(args: Args, console: Console) -> dict[str, Any]:

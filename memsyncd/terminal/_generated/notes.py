@@ -61,7 +61,7 @@ def make_remember() -> Command:
 
 def make_memory_view() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", prepare="make_view", fixed={"command": "view"}),
+        call_operation("notes", "memory", show="show_memory", prepare="make_view", fixed={"command": "view"}, places=("path",)),
         summary="print a note with line numbers, or list a folder",
         arguments=(
             Argument("path", "[NOTE]", "a note or folder; by default /memories", field="path"),
@@ -79,7 +79,7 @@ def make_memory_view() -> Command:
 
 def make_memory_create() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", stdin="file_text", fixed={"command": "create"}),
+        call_operation("notes", "memory", show="show_memory", stdin="file_text", fixed={"command": "create"}, places=("path",)),
         summary="create a note",
         arguments=(
             Argument("path", "NOTE", "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md", field="path"),
@@ -100,7 +100,7 @@ def make_memory_create() -> Command:
 
 def make_memory_str_replace() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", prepare="make_replacement", fixed={"command": "str_replace"}),
+        call_operation("notes", "memory", show="show_memory", prepare="make_replacement", fixed={"command": "str_replace"}, places=("path",)),
         summary="replace a text that occurs exactly once in a note",
         arguments=(
             Argument("path", "NOTE", "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md", field="path"),
@@ -122,7 +122,7 @@ def make_memory_str_replace() -> Command:
 
 def make_memory_insert() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", prepare="make_insertion", fixed={"command": "insert"}),
+        call_operation("notes", "memory", show="show_memory", prepare="make_insertion", fixed={"command": "insert"}, places=("path",)),
         summary="insert a text after a line; 0 is before the first",
         arguments=(
             Argument("path", "NOTE", "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md", field="path"),
@@ -144,7 +144,7 @@ def make_memory_insert() -> Command:
 
 def make_memory_delete() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", fixed={"command": "delete"}),
+        call_operation("notes", "memory", show="show_memory", fixed={"command": "delete"}, places=("path",)),
         summary="delete a note, or a folder with its contents",
         arguments=(
             Argument("path", "NOTE", "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md", field="path"),
@@ -163,7 +163,7 @@ def make_memory_delete() -> Command:
 
 def make_memory_rename() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", fixed={"command": "rename"}),
+        call_operation("notes", "memory", show="show_memory", fixed={"command": "rename"}, places=("old_path", "new_path")),
         summary="move a note or a folder",
         arguments=(
             Argument("old_path", "OLD", "its path, /memories/…", field="old_path"),
@@ -179,7 +179,7 @@ def make_memory_rename() -> Command:
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             JSON,
         ),
-        examples=("memsyncd memory rename /memories/draft.md /memories/redis.md", "memsyncd memory rename /memories/a.md /memories/b.md --update-links --dry-run"),
+        examples=("memsyncd memory rename /memories/draft.md /memories/redis.md", "memsyncd memory rename Draft Redis --update-links --dry-run"),
     )
 
 
