@@ -497,7 +497,8 @@ class GeneratedMethods(Closing):
         alternatives; an empty list means only untyped links.
         `depth`: Follow links this many steps from the note or section.
         `format`: Draw the links as well: `dot`, the language of Graphviz.
-        `dangling`: Only links to notes that do not exist.
+        `dangling`: Only links to notes that do not exist, or to headings that their note does not
+        have.
         `sort`: The order of all links of the workspace: by path and line, or `most`, first the
         links of the notes with the most links.
         `orphans`: List the notes that no link leads to or from, instead of links.

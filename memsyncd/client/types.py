@@ -1035,6 +1035,10 @@ class LinkInfo(TypedDict):
     superseded_by: str | None
     # True for a link that leads out of the workspace.
     is_outside: bool
+    # True if the note has no such heading or block: the link dangles, and leads to the note.
+    is_heading_missing: bool
+    # Further notes that have the name in the link, which leads to the nearest; at most 20.
+    others: list[str]
 
 
 class Links(TypedDict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, TypeVar
 from unicodedata import normalize
 
@@ -24,7 +25,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.scope import Scope, is_within_folder
 from memsyncd.operations.status.declare import ProblemInfo
-from memsyncd.store.counts import find_places_of_kinds
+from memsyncd.store.counts import MAX_AMBIGUOUS, find_places_of_kinds
 from memsyncd.store.lookup import stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import (
@@ -142,7 +143,8 @@ def find_problems(
 ) -> list[ProblemInfo]:
     """List the faults of the workspace (with an empty path), then the problems of folders and
     notes; with a path, only the problems of this note. A kind that is not in `kinds` is one
-    problem, however many sections have it.
+    problem, however many sections have it. A link is one if several notes have its name, for the
+    first `MAX_AMBIGUOUS` of them.
     """
     condition = workspace.condition
     faults = [
@@ -153,6 +155,7 @@ def find_problems(
     if workspace.readers is not None:
         with workspace.acquire(READ_LIMIT_S) as reader:
             problems += [*read_problems(reader, path), *_find_unknown_kinds(reader, kinds)]
+            problems += _find_ambiguous(reader, path)
     problems.sort(key=lambda problem: (problem.path, problem.line, problem.code))
     # The reader may be in the folder of another workspace.
     purge = f"{PURGE} -w {shlex.quote(workspace.entry.name)}"
@@ -162,6 +165,22 @@ def find_problems(
         for each in (*faults, *problems)
         if path is None or each.path == path
     ]
+
+
+def _find_ambiguous(reader: Reader, path: str | None) -> Iterator[Problem]:
+    # Late, because they load the scanner of markdown, which no start needs.
+    from memsyncd.core.markdown.linkgraph import note_of
+    from memsyncd.store.links import StoredLinks
+
+    links = StoredLinks(reader)
+    for edge in islice(links.stream_ambiguous(path), MAX_AMBIGUOUS):
+        source = note_of(edge.source)
+        first, *others = links.names.find_candidates(source, edge.target)
+        also = f"{others[0]}{f' and {len(others) - 1} more' if len(others) > 1 else ''}"
+        link = redact(f"{edge.target}#{edge.heading}" if edge.heading else edge.target)
+        what = f"[[{link}]] leads to {first}, and {also} has this name, too"
+        hint = "if another note is meant, write its path in the link"
+        yield Problem(source, edge.lines[0], "ambiguous_link", what, hint)
 
 
 def _find_unknown_kinds(reader: Reader, kinds: Mapping[str, KindDefaults]) -> Iterator[Problem]:

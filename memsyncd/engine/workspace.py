@@ -191,6 +191,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     counts: Counts = Counts()
     kinds: tuple[str, ...] = ()
+    n_ambiguous: int = 0
     index_bytes: int = 0
     index_wal_bytes: int = 0
     records_wal_bytes: int = 0
@@ -233,7 +234,8 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         """Count the problems that `find_problems` lists with these configured kinds."""
         n_conditions = len(self.faults) + len(self.notices)
         n_unknown = sum(kind not in kinds for kind in self.kinds)
-        return self.counts.problems + len(self.scan_problems) + n_conditions + n_unknown
+        n_of_notes = self.counts.problems + n_unknown + self.n_ambiguous
+        return n_of_notes + len(self.scan_problems) + n_conditions
 
 
 class AccessBuffer:
@@ -411,7 +413,12 @@ class Workspace:
             self.changes.append(written)
         if self.index is not None:
             index = self.index
-            self.change(generation=index.generation, counts=index.counts, kinds=index.list_kinds())
+            self.change(
+                generation=index.generation,
+                counts=index.counts,
+                kinds=index.list_kinds(),
+                n_ambiguous=index.count_ambiguous(),
+            )
 
     def put_index(self, index: Index) -> None:
         """Begin to use an open index; on the worker's thread."""
@@ -421,6 +428,7 @@ class Workspace:
             generation=index.generation,
             counts=index.counts,
             kinds=index.list_kinds(),
+            n_ambiguous=index.count_ambiguous(),
             index_bytes=index.size_bytes(),
         )
 

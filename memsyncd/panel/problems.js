@@ -36,7 +36,7 @@ export class ProblemsView extends View {
     fill(this.list, rows.length + dangling.links.length === 0 && empty("No problems", h("p", {}, "Every note could be read, and every link leads to a note.")),
       rows.length > 0 && [h("h2", {}, count(found.n_problems, "problem")), h("ul", { class: "list" }, rows.map((/** @type {any} */ problem) => this.makeProblem(problem)))],
       left > 0 && h("p", { class: "quiet" }, withCommands(`${count(left, "more problem")}: memsyncd problems`)),
-      dangling.links.length > 0 && [h("h2", {}, `${count(dangling.n_links, "link")} that ${dangling.n_links === 1 ? "leads" : "lead"} to no note`), h("ul", { class: "list" }, dangling.links.map((/** @type {any} */ link) => this.makeLink(link))),
+      dangling.links.length > 0 && [h("h2", {}, `${count(dangling.n_links, "link")} that ${dangling.n_links === 1 ? "leads" : "lead"} to no note or heading`), h("ul", { class: "list" }, dangling.links.map((/** @type {any} */ link) => this.makeLink(link))),
         dangling.n_links > SHOWN && h("p", { class: "quiet" }, withCommands(`the first ${SHOWN} are shown; all: memsyncd links --dangling`))]);
   }
 
@@ -52,9 +52,9 @@ export class ProblemsView extends View {
   makeLink(link) {
     const path = notePath(link.source), line = link.lines[0];
     return h("li", {}, h("a", { class: "entry", href: this.noteHref(path, line) }, nameNote(path)), " ", h("span", { class: "quiet small" }, `${path}, line ${line}`),
-      h("p", {}, "leads to ", h("code", {}, link.target), link.is_outside && ", which is outside of the workspace"),
+      h("p", {}, "leads to ", h("code", {}, link.is_heading_missing ? `${link.target}#${link.heading}` : link.target), link.is_outside ? ", which is outside of the workspace" : link.is_heading_missing && `: ${nameNote(link.to)} has no such heading`),
       h("p", { class: "tools" }, link.similar && h("button", { type: "button", onclick: () => void correctLink(this, path, line, link) }, `Lead it to ${nameNote(link.similar)}…`),
-        !link.is_outside && !/[/#.]/.test(link.target) && h("button", { type: "button", onclick: () => void writeNote(this, link.target) }, "Write this note…"),
+        !link.is_outside && !link.is_heading_missing && !/[/#.]/.test(link.target) && h("button", { type: "button", onclick: () => void writeNote(this, link.target) }, "Write this note…"),
         h("a", { class: "button", href: this.noteHref(path, line) }, `Go to line ${line}`)));
   }
 

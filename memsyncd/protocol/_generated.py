@@ -948,7 +948,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'relation': 'Only typed links of this relation, such as `resolved_by`. Several relations are alternatives; an empty list means only untyped links.',
         'depth': 'Follow links this many steps from the note or section.',
         'format': 'Draw the links as well: `dot`, the language of Graphviz.',
-        'dangling': 'Only links to notes that do not exist.',
+        'dangling': 'Only links to notes that do not exist, or to headings that their note does not have.',
         'sort': 'The order of all links of the workspace: by path and line, or `most`, first the links of the notes with the most links.',
         'orphans': 'List the notes that no link leads to or from, instead of links.',
         'limit': 'At most so many links, or notes without links.',
@@ -970,6 +970,8 @@ FIELDS: dict[str, dict[str, str]] = {
         'elsewhere': 'The place to which a link leads whose name begins with the name of another workspace and a colon: `[[acme:solutions]]`. It does not dangle.',
         'superseded_by': 'The newest memory of the chain, if the link leads to a memory that was replaced; null for the link that replaces it.',
         'is_outside': 'True for a link that leads out of the workspace.',
+        'is_heading_missing': 'True if the note has no such heading or block: the link dangles, and leads to the note.',
+        'others': 'Further notes that have the name in the link, which leads to the nearest; at most 20.',
     },
     'Links': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',

@@ -63,6 +63,7 @@ _FEW_VALUES = frozenset(
         OF_PROJECT,
         KIND_OF_PROJECT,
         WORK,
+        "ambiguous",
     )
 )
 # The spellings of a value whose case does not count. The spelling without capitals has no row.
@@ -585,6 +586,17 @@ class KeptCounts:
             if n_first > n_folded:
                 spelled[value] = first[len(value) + 1 :]
         return spelled
+
+
+MAX_AMBIGUOUS = 1000
+"""So many ambiguous links are counted, and listed as problems."""
+_AMBIGUOUS = "SELECT n FROM counts WHERE field = 'ambiguous' AND value = '*'"
+
+
+def count_ambiguous(connection: apsw.Connection) -> int:
+    """Count the links whose name several notes have, at most `MAX_AMBIGUOUS`."""
+    n = connection.execute(_AMBIGUOUS).get
+    return min(int(n or 0), MAX_AMBIGUOUS)
 
 
 def list_kinds(connection: apsw.Connection) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from memsyncd.store.connection import (
     transaction,
     translating_errors,
 )
-from memsyncd.store.counts import CountChanges, find_day, list_kinds
+from memsyncd.store.counts import CountChanges, count_ambiguous, find_day, list_kinds
 from memsyncd.store.integrity import SUFFIX, CheckState, Ending, FileGuard, Tampering, measure_file
 from memsyncd.store.outlooks import Outlooks
 from memsyncd.store.pool import ConnectionPool, Reader
@@ -499,6 +499,11 @@ class Index:
         """Return the kinds that sections have, as of the last commit."""
         with translating_errors():
             return list_kinds(self._writer)
+
+    def count_ambiguous(self) -> int:
+        """Count the links whose name several notes have, as of the last commit."""
+        with translating_errors():
+            return count_ambiguous(self._writer)
 
     def _file_id(self, path: str) -> int | None:
         file_id = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get

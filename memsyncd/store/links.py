@@ -31,7 +31,7 @@ from memsyncd.store.targets import EVERY_RELATION, IS_LINK, PATH_NAME, unpack_na
 N_NEIGHBOURS = 50
 
 _LINK = "f.path || '#' || s.slugs, l.line, l.target, l.heading, l.relation, l.kind"
-_LEADS = "t.path || coalesce('#' || p.slugs, '')"
+_LEADS = "t.path || coalesce('#' || p.slugs, ''), l.n_others"
 _TARGETS = "LEFT JOIN files t ON t.id = l.file LEFT JOIN sections p ON p.id = l.place"
 _TYPED = "(:relations IS NULL OR l.relation IN (SELECT value FROM json_each(:relations)))"
 # A node is a note, or a section with the sections beneath it.
@@ -80,8 +80,10 @@ _MOST = (
 ).format(others=_WANTED.format(table="o."), wanted=_WANTED.format(table="k."))
 _ORPHANS = (
     "SELECT path FROM files f WHERE NOT EXISTS (SELECT 1 FROM linking k WHERE k.path = f.path"
-    " AND k.n_links > k.n_dangling) AND NOT EXISTS (SELECT 1 FROM links l WHERE l.file = f.id)"
-    " ORDER BY path LIMIT ?"
+    # A link to a missing heading dangles, and leads to a note.
+    " AND (k.n_links > k.n_dangling OR EXISTS (SELECT 1 FROM sections s CROSS JOIN links l"
+    " ON l.section = s.id WHERE s.file = f.id AND l.file IS NOT NULL)))"
+    " AND NOT EXISTS (SELECT 1 FROM links l WHERE l.file = f.id) ORDER BY path LIMIT ?"
 )
 _COUNT = (
     "SELECT coalesce(sum(n), 0) FROM counts WHERE field = ?"
@@ -123,17 +125,23 @@ class StoredLinks:
         self.resolver = LinkResolver(self.names, self)
 
     def count(self, *, is_dangling: bool = False) -> int:
-        """Count the links of the workspace, or the links that lead to no note."""
+        """Count the links of the workspace, or the dangling links."""
         sums = [EVERY_RELATION] if self._relations is None else self._relations
         bindings = ("dangling" if is_dangling else "link", json.dumps(sums))
         return int(self._reader.rows(_COUNT, bindings)[0][0])
 
+    def stream_ambiguous(self, of_note: str | None = None) -> Iterator[Edge]:
+        """Yield the links whose name several notes have, by path and line; of a note or of all."""
+        paths = (path for path, _ in self._list_linking("n_ambiguous"))
+        for path in paths if of_note is None else (of_note,):
+            yield from [edge for edge in self.list_outgoing(path) if edge.n_others]
+
     def stream(
         self, *, is_dangling: bool = False, offset: int = 0, is_most_first: bool = False
     ) -> Iterator[Edge]:
-        """Yield the links of the workspace, or the links that lead to no note, by path and line,
-        or first the links of the notes with the most links, without the first `offset`. Only the
-        links of one note are in memory at a time.
+        """Yield the links of the workspace, or the dangling links, by path and line, or first the
+        links of the notes with the most links, without the first `offset`. Only the links of one
+        note are in memory at a time.
         """
         counted = "n_dangling" if is_dangling else "n_links"
         for path, n_links in (self._list_most if is_most_first else self._list_linking)(counted):
@@ -141,7 +149,7 @@ class StoredLinks:
                 offset -= n_links
                 continue
             edges = self.list_outgoing(path)
-            yield from [edge for edge in edges if not is_dangling or edge.to is None][offset:]
+            yield from [edge for edge in edges if not is_dangling or edge.is_dangling][offset:]
             offset = 0
 
     def list_prefixes(self) -> list[str]:
@@ -217,7 +225,9 @@ class StoredLinks:
         bindings = {"nodes": json.dumps(pairs), "relations": relations}
         rows = self._reader.rows(statement, bindings)
         return {
-            every[number]: join_links((Link(*link), to) for _, *link, to in of_node)
+            every[number]: join_links(
+                (Link(*link), to, n_others) for _, *link, to, n_others in of_node
+            )
             for number, of_node in groupby(rows, lambda row: row[0])
         }
 

@@ -171,7 +171,8 @@ CREATE TABLE links(
   kind TEXT NOT NULL CHECK (kind IN ('link', 'embed', 'name', 'path')),
   key TEXT NOT NULL,
   file INTEGER,
-  place INTEGER
+  place INTEGER,
+  n_others INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX links_by_section ON links(section);
 CREATE INDEX links_by_key ON links(key) WHERE key <> '';
@@ -182,6 +183,7 @@ CREATE TABLE linking(
   relation TEXT NOT NULL,
   n_links INTEGER NOT NULL,
   n_dangling INTEGER NOT NULL,
+  n_ambiguous INTEGER NOT NULL,
   PRIMARY KEY (path, relation)
 ) STRICT, WITHOUT ROWID;
 
@@ -317,6 +319,7 @@ QUESTION_INDEXES = (
     "CREATE INDEX linking_by_relation ON linking(relation, path) WHERE relation <> ''",
     "CREATE INDEX linking_most ON linking(n_links DESC, path) WHERE n_links > 0",
     "CREATE INDEX linking_dangling ON linking(path, relation, n_dangling) WHERE n_dangling > 0",
+    "CREATE INDEX linking_ambiguous ON linking(path, n_ambiguous) WHERE n_ambiguous > 0",
     "CREATE INDEX counts_by_n ON counts(field, n DESC, value) WHERE is_many",
     "CREATE INDEX counts_by_n_all ON counts(field, n_all DESC, value) WHERE is_many",
     "CREATE INDEX counts_by_last ON counts(field, last DESC, value) WHERE last IS NOT NULL",

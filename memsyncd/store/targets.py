@@ -1,9 +1,10 @@
 """Keep in index.db where each link leads, and how many links each note has.
 
 `links.file` is the note to which a link leads, `links.place` the section of this note that the link
-names. A commit resolves the links that it writes, and the links of other notes whose target may
-have changed: the links with the key of a name that a note has got or lost, and the links to parts
-of a note whose headings or blocks have changed. So every other link stays as it is.
+names, and `links.n_others` the number of further notes that have its name. A commit resolves the
+links that it writes, and the links of other notes whose target may have changed: the links with the
+key of a name that a note has got or lost, and the links to parts of a note whose headings or blocks
+have changed. So every other link stays as it is.
 
 `linking` has a row for each relation of the links of a note. `counts` has the sums of its rows, by
 relation, and as `*` the sum of all.
@@ -38,8 +39,8 @@ IS_LINK = f"(l.file IS NOT NULL OR l.kind NOT IN ({_KINDS}))"
 """The condition that a row of `links` is a link: a path or a name of a file may be none."""
 
 _PENDING = (
-    "SELECT l.rowid, l.file, l.place, s.file, f.path, l.target, l.heading, l.kind, l.key,"
-    " l.section, l.relation"
+    "SELECT l.rowid, l.file, l.place, l.n_others, s.file, f.path, l.target, l.heading, l.kind,"
+    " l.key, l.section, l.relation"
     " FROM {source} CROSS JOIN sections s ON s.id = l.section CROSS JOIN files f ON f.id = s.file"
 )
 _OF_KEYS = _PENDING.format(
@@ -68,31 +69,38 @@ _SECTIONS = (
     "SELECT f.id, s.id, f.path || '#' || s.slugs FROM files f JOIN sections s ON s.file = f.id"
     " WHERE f.path = ? ORDER BY s.start_line"
 )
-_LEAD = "UPDATE links SET file = ?, place = ? WHERE rowid = ?"
+_LEAD = "UPDATE links SET file = ?, place = ?, n_others = ? WHERE rowid = ?"
 _LINK = (
-    "INSERT INTO links(section, line, target, heading, relation, kind, key, file, place)"
-    " VALUES(?,?,?,?,?,?,?,?,?)"
+    "INSERT INTO links(section, line, target, heading, relation, kind, key, file, place, n_others)"
+    " VALUES(?,?,?,?,?,?,?,?,?,?)"
 )
-_FORGET = "DELETE FROM linking WHERE path = ? RETURNING relation, -n_links, -n_dangling"
+_FORGET = (
+    "DELETE FROM linking WHERE path = ? RETURNING relation, -n_links, -n_dangling, -n_ambiguous"
+)
 _FORGET_FILES = _FORGET.replace(
     "path = ?", "path IN (SELECT f.path FROM json_each(?) v JOIN files f ON f.id = v.value)"
 )
 # Links of a section to the same place by the same relation are one, as in `join_links`.
 _COUNT = f"""
 WITH different AS (
-  SELECT DISTINCT s.file AS source, l.section, l.relation, l.kind = 'embed', l.file, l.place,
-    iif(l.file IS NULL, l.target || '#' || l.heading, '')
+  SELECT s.file AS source, l.relation, max(l.n_others > 0) AS is_ambiguous,
+    iif(l.file IS NULL OR (l.place IS NULL AND l.heading <> ''), l.target || '#' || l.heading, '')
+      AS missing
   FROM json_each(?) v CROSS JOIN sections s ON s.file = v.value
   CROSS JOIN links l ON l.section = s.id WHERE {IS_LINK}
+  GROUP BY source, l.section, l.relation, l.kind = 'embed', l.file, l.place, missing
 ), counted AS (
-  SELECT source, relation, count(*) AS n, sum(file IS NULL) AS n_dangling
+  SELECT source, relation, count(*) AS n, sum(missing <> '') AS n_dangling,
+    sum(is_ambiguous) AS n_ambiguous
   FROM different GROUP BY 1, 2
 )
-INSERT INTO linking(path, relation, n_links, n_dangling)
-SELECT f.path, relation, n, n_dangling FROM counted JOIN files f ON f.id = source
-RETURNING relation, n_links, n_dangling
+INSERT INTO linking(path, relation, n_links, n_dangling, n_ambiguous)
+SELECT f.path, relation, n, n_dangling, n_ambiguous FROM counted JOIN files f ON f.id = source
+RETURNING relation, n_links, n_dangling, n_ambiguous
 """
-_PUT_LINKING = "INSERT INTO linking(path, relation, n_links, n_dangling) VALUES(?, ?, ?, ?)"
+_PUT_LINKING = (
+    "INSERT INTO linking(path, relation, n_links, n_dangling, n_ambiguous) VALUES(?,?,?,?,?)"
+)
 _ADD = (
     "INSERT INTO counts(field, value, n) VALUES(?, ?, ?)"
     " ON CONFLICT(field, value) DO UPDATE SET n = n + excluded.n"
@@ -131,6 +139,7 @@ class _Link(NamedTuple):
     number: int
     file: int | None
     place: int | None
+    n_others: int
     source: int
     path: str
     target: str
@@ -141,8 +150,8 @@ class _Link(NamedTuple):
     relation: str
 
 
-_Leads = tuple[int | None, int | None]
-"""The file and the section to which a link leads."""
+_Leads = tuple[int | None, int | None, int]
+"""The file and the section to which a link leads, and the number of further notes of its name."""
 
 
 def forget_links(connection: apsw.Connection, changes: LinkChanges, path: str) -> None:
@@ -186,23 +195,24 @@ def settle_links(
 def _make_link(changes: LinkChanges, row: tuple[Any, ...]) -> _Link:
     section, _, target, heading, relation, kind, key = row
     source, path = changes.sources[section]
-    return _Link(0, None, None, source, path, target, heading, kind, key, section, relation)
+    return _Link(0, None, None, 0, source, path, target, heading, kind, key, section, relation)
 
 
 def _count(changes: LinkChanges, rows: Iterable[tuple[Any, ...]]) -> None:
-    for relation, n_links, n_dangling in rows:
+    for relation, n_links, n_dangling, n_ambiguous in rows:
         for value in (relation, EVERY_RELATION):
             changes.counted["link", value] += n_links
             changes.counted["dangling", value] += n_dangling
+            changes.counted["ambiguous", value] += n_ambiguous
 
 
 def _lead_anew(
     connection: apsw.Connection, changes: LinkChanges, places: _Places, links: Sequence[_Link]
 ) -> None:
     """Write where links of the index lead, if that has changed."""
-    changed: list[tuple[int | None, int | None, int]] = []
+    changed: list[tuple[int | None, int | None, int, int]] = []
     for link, leads in zip(links, places.resolve(links), strict=True):
-        if leads != (link.file, link.place):
+        if leads != (link.file, link.place, link.n_others):
             changed.append((*leads, link.number))
             changes.linking.add(link.source)
     connection.executemany(_LEAD, changed)
@@ -212,17 +222,18 @@ def _count_new(
     connection: apsw.Connection, changes: LinkChanges, links: Iterable[tuple[_Link, _Leads]]
 ) -> None:
     """Count the links of the new files, of which all are in `links`: as `_COUNT`, in less time."""
-    different: set[tuple[Any, ...]] = set()
-    for link, (file, place) in links:
+    different: dict[tuple[Any, ...], bool] = {}
+    for link, (file, place, n_others) in links:
         if link.source in changes.new and (file is not None or link.kind not in UNCERTAIN_LINKS):
-            named = f"{link.target}#{link.heading}" if file is None else ""
+            is_missing = file is None or (place is None and link.heading)
+            named = f"{link.target}#{link.heading}" if is_missing else ""
             is_embed = link.kind == "embed"
-            different.add((link.path, link.section, link.relation, is_embed, file, place, named))
+            key = link.path, link.section, link.relation, is_embed, file, place, named
+            different[key] = different.get(key, False) or n_others > 0
     n_links = Counter((path, relation) for path, _, relation, *_ in different)
-    n_dangling = Counter(
-        (path, relation) for path, _, relation, _, file, *_ in different if file is None
-    )
-    counted = [(*key, n, n_dangling[key]) for key, n in n_links.items()]
+    n_dangling = Counter((path, relation) for path, _, relation, *_, named in different if named)
+    n_ambiguous = Counter(key[0:3:2] for key, is_ambiguous in different.items() if is_ambiguous)
+    counted = [(*key, n, n_dangling[key], n_ambiguous[key]) for key, n in n_links.items()]
     connection.executemany(_PUT_LINKING, counted)
     _count(changes, (row[1:] for row in counted))
 
@@ -241,7 +252,8 @@ class _Places:
         for key, path, name, file in connection.execute(_NAMED, (wanted,)):
             self.ids[path] = file, None
             named.append((key, path, unpack_name(path, name, key)))
-        self._resolver = LinkResolver(NoteNames(NameTable(named)), self)
+        self._names = NoteNames(NameTable(named))
+        self._resolver = LinkResolver(self._names, self)
 
     def resolve(self, links: Iterable[_Link]) -> list[_Leads]:
         """Return where each link leads."""
@@ -249,7 +261,8 @@ class _Places:
         for link in links:
             self.ids[link.path] = link.source, None
             to = self._resolver.resolve(link.path, link.target, link.heading, link.kind)
-            leading.append((None, None) if to is None else self.ids[to])
+            n_others = self._names.count_others(link.path, link.target, link.kind) if to else 0
+            leading.append((None, None, 0) if to is None else (*self.ids[to], n_others))
         return leading
 
     def read_anchors(self, path: str) -> Sequence[str]:

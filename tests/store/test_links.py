@@ -83,14 +83,14 @@ def test_the_links_of_one_note_are_in_memory_at_a_time(index: Index, put: Put) -
     assert measure_peak_bytes(lambda edges: deque(edges, maxlen=3)) < measure_peak_bytes(list) / 2
 
 
-def test_links_that_lead_nowhere_are_those_of_all_that_lead_to_no_note(
+def test_dangling_links_are_those_of_all_that_lead_to_no_note_or_to_no_heading(
     vault: Index, put: Put
 ) -> None:
     lost = "[[gone|x]] ![[gone]] [a](none/obsidian.txt.md#app) `gone/` ((ffffffff-0000-4000-8000-000000000000)) [[#nowhere]] [[obsidian#none]]\n"
     vault.apply([put("lost.md", f"# Lost\n{lost}\n## Again\n{lost}{lost}")])
     for relations in (None, [""], ["refines"]):
         with vault.pool.acquire(10.0) as reader:
-            every = [edge for edge in StoredLinks(reader, relations).stream() if edge.to is None]
+            every = [edge for edge in StoredLinks(reader, relations).stream() if edge.is_dangling]
             links = StoredLinks(reader, relations)
             assert list(links.stream(is_dangling=True)) == every
             assert links.count(is_dangling=True) == len(every)
@@ -218,6 +218,12 @@ def test_links_lead_where_a_computation_from_nothing_says(
             assert every == list(StoredLinks(fresh_reader).stream()) == resolve_all(disk, put)
             places = [place for edge in every if edge.to for place in (edge.source, edge.to)]
             assert find_orphans(reader, limit=99) == sorted(disk.keys() - {*map(note_of, places)})
+            dangling = [edge for edge in every if edge.to is None or edge.is_part_missing]
+            assert list(links.stream(is_dangling=True)) == dangling
+            assert links.count(is_dangling=True) == len(dangling)
+            ambiguous = [edge for edge in every if edge.n_others]
+            assert list(links.stream_ambiguous()) == ambiguous
+            assert index.count_ambiguous() == fresh.count_ambiguous() == len(ambiguous)
             for relations in (None, ["solves"], ["", "solves"], ["refines"]):
                 typed = StoredLinks(reader, relations)
                 whole = EdgeGraph(
@@ -265,7 +271,11 @@ def resolve_all(disk: dict[str, str], put: Put) -> list[Edge]:
         edge
         for note in notes
         for edge in join_links(
-            (link, resolver.resolve(note.path, link.target, link.heading, link.kind))
+            (
+                link,
+                resolver.resolve(note.path, link.target, link.heading, link.kind),
+                names.count_others(note.path, link.target, link.kind),
+            )
             for link in note.links
         )
     ]

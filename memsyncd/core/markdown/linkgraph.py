@@ -25,7 +25,8 @@ class Edge(NamedTuple):
 
     `to` is a note's path or a section's anchor; None if no note has this name. `target` and
     `heading` are as written in the first of the links. `lines` are 1-based and ascending. `depth`
-    is the number of steps from the start of a walk, 0 outside a walk.
+    is the number of steps from the start of a walk, 0 outside a walk. `n_others` is how many
+    further notes have the name that the link has.
     """
 
     source: str
@@ -36,6 +37,17 @@ class Edge(NamedTuple):
     lines: tuple[int, ...]
     kind: str = "link"
     depth: int = 0
+    n_others: int = 0
+
+    @property
+    def is_part_missing(self) -> bool:
+        """True if the link names a heading or a block that its note does not have."""
+        return is_part_missing(self.heading, self.to)
+
+    @property
+    def is_dangling(self) -> bool:
+        """True if no note has the name, or its note does not have the heading."""
+        return self.to is None or self.is_part_missing
 
 
 class Places(Protocol):
@@ -86,29 +98,42 @@ class LinkResolver:
         return _find_section(path, heading, self._name_anchors)
 
 
-def join_links(links: Iterable[tuple[Link, str | None]]) -> list[Edge]:
+def is_part_missing(heading: str, to: str | None) -> bool:
+    """True if a link with this heading leads to a whole note."""
+    return bool(heading) and to is not None and note_of(to) == to
+
+
+def join_links(links: Iterable[tuple[Link, str | None, int]]) -> list[Edge]:
     """Join the links with the same source, destination, relation and kind. Each link comes with its
-    destination.
+    destination, and with the number of further notes that have its name: a link with some comes
+    first. A heading that is missing makes a destination of its own.
     """
     joined: dict[tuple[str, str, str, str], list[Link]] = {}
-    destinations: dict[tuple[str, str, str, str], str | None] = {}
-    for link, to in links:
+    destinations: dict[tuple[str, str, str, str], tuple[str | None, int]] = {}
+    for link, to, n_others in links:
         is_uncertain = link.kind in UNCERTAIN_LINKS
         if to is None and is_uncertain:
             continue  # the link may lead to a folder, a web page or a file
         kind = "link" if is_uncertain else link.kind
-        key = (link.anchor, to or f"{link.target}#{link.heading}", link.relation, kind)
-        joined.setdefault(key, []).append(link)
-        destinations[key] = to
+        is_found = to is not None and not is_part_missing(link.heading, to)
+        place = to if is_found and to else f"{to or ''}#{link.target}#{link.heading}"
+        key = (link.anchor, place, link.relation, kind)
+        same = joined.setdefault(key, [])
+        if n_others and not destinations.get(key, (to, 0))[1]:
+            same.insert(0, link)
+        else:
+            same.append(link)
+        destinations[key] = to, max(n_others, destinations.get(key, (to, 0))[1])
     return [
         Edge(
             source=first.anchor,
-            to=destinations[key],
+            to=destinations[key][0],
             target=first.target,
             heading=first.heading,
             relation=first.relation,
             lines=tuple(sorted({link.line for link in same})),
             kind=key[-1],
+            n_others=destinations[key][1],
         )
         for key, same in joined.items()
         for first in same[:1]

@@ -102,7 +102,7 @@ class NoteNames:
     def __init__(self, index: NameIndex) -> None:
         self._index = index
         self._named: dict[str, Sequence[NamedNote]] = {}
-        self._resolved: dict[tuple[str, str, bool], str | None] = {}
+        self._resolved: dict[tuple[str, str, bool], Sequence[str]] = {}
 
     @classmethod
     def of(cls, notes: Iterable[tuple[str, str]]) -> NoteNames:
@@ -121,8 +121,13 @@ class NoteNames:
 
         With `is_path`, the target can only be a path.
         """
-        if not target:
-            return source
+        paths = self.find_candidates(source, target, is_path=is_path) if target else (source,)
+        return paths[0] if paths else None
+
+    def find_candidates(self, source: str, target: str, *, is_path: bool = False) -> Sequence[str]:
+        """The paths of the notes to which a link to `target` in the note `source` may lead, the
+        nearest first: `find` takes the first. A target that is a path has one candidate.
+        """
         folder = source.rpartition("/")[0]
         key = folder, target, is_path
         if key not in self._resolved:  # the notes of a folder repeat their links
@@ -130,6 +135,12 @@ class NoteNames:
                 self._resolved.clear()
             self._resolved[key] = self._find(folder, target, is_path=is_path)
         return self._resolved[key]
+
+    def count_others(self, source: str, target: str, kind: str) -> int:
+        """How many further notes have the name to which a link leads; 0 if none has it."""
+        is_path = kind == PATH_LINK
+        paths = self.find_candidates(source, target, is_path=is_path) if target else ()
+        return max(0, len(paths) - 1)
 
     def find_all(self, name: str) -> list[str]:
         """The paths of the notes with a name that a user wrote: the end of a path, a title or an
@@ -152,16 +163,16 @@ class NoteNames:
         named = self._look_up(similar[0]) if similar else ()
         return min((path for path, of_path in named if of_path[:1] == "/"), default=None)
 
-    def _find(self, folder: str, target: str, *, is_path: bool) -> str | None:
+    def _find(self, folder: str, target: str, *, is_path: bool) -> Sequence[str]:
         named = self._look_up(make_key(target))
         if not named:
-            return None
+            return ()
         paths = {path for path, _ in named}
         texts = dict.fromkeys((target, decode_target(target)))
         by_path = next(filter(None, (_find_path(folder, text, paths) for text in texts)), None)
         if by_path or is_path:
-            return by_path
-        return next(filter(None, (_find_name(folder, text, named) for text in texts)), None)
+            return (by_path,) if by_path else ()
+        return next(filter(None, (_find_named(folder, text, named) for text in texts)), ())
 
     def _look_up(self, key: str) -> Sequence[NamedNote]:
         if key not in self._named:
@@ -267,11 +278,11 @@ def _find_path(folder: str, target: str, paths: set[str]) -> str | None:
     return None
 
 
-def _find_name(folder: str, target: str, named: Sequence[NamedNote]) -> str | None:
+def _find_named(folder: str, target: str, named: Sequence[NamedNote]) -> Sequence[str]:
     end, title = f"/{_make_end(target)}", _fold(target.strip())
     matching = [path for path, name in named if name[:1] == "/" and name.endswith(end)]
     matching = matching or [path for path, name in named if name == title]
-    return min(matching, key=lambda path: _distance(folder, path), default=None)
+    return sorted({*matching}, key=lambda path: _distance(folder, path))
 
 
 def _list_named(target: str, named: Sequence[NamedNote]) -> list[str]:

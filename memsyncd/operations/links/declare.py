@@ -49,7 +49,7 @@ class LinksParams(WorkspaceParams, frozen=True, kw_only=True):
     format: Literal["dot"] | None = None
     """Draw the links as well: `dot`, the language of Graphviz."""
     dangling: bool = False
-    """Only links to notes that do not exist."""
+    """Only links to notes that do not exist, or to headings that their note does not have."""
     sort: Literal["file", "most"] = "file"
     """The order of all links of the workspace: by path and line, or `most`, first the links of the
     notes with the most links."""
@@ -100,6 +100,10 @@ class LinkInfo(Result, frozen=True, kw_only=True):
     link that replaces it."""
     is_outside: bool = False
     """True for a link that leads out of the workspace."""
+    is_heading_missing: bool = False
+    """True if the note has no such heading or block: the link dangles, and leads to the note."""
+    others: list[str] = msgspec.field(default_factory=list)
+    """Further notes that have the name in the link, which leads to the nearest; at most 20."""
 
 
 class Links(Result, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from memsyncd.core.markdown.linkgraph import Edge
     from memsyncd.core.markdown.links import NoteNames
 
+MOST_OTHERS = 20
+
 
 def find_links(
     workspace: Workspace, config: Config, params: LinksParams
@@ -130,7 +132,7 @@ def draw_links(links: Sequence[LinkInfo], params: LinksParams) -> str | None:
 
 def _is_dangling(workspace: Workspace, edge: Edge) -> bool:
     if edge.to is not None:
-        return False
+        return edge.is_part_missing
     elsewhere = find_elsewhere(workspace, edge.target, edge.heading)
     return elsewhere is None or elsewhere.to is None
 
@@ -171,6 +173,12 @@ def _make_link_info(
         elsewhere=_describe_elsewhere(elsewhere),
         superseded_by=None if edge.relation == SUPERSEDES else newest.get(edge.to or ""),
         is_outside=is_outside,
+        is_heading_missing=edge.is_part_missing,
+        others=[
+            path
+            for path in names.find_candidates(note_of(edge.source), edge.target)[1:]
+            if edge.n_others
+        ][:MOST_OTHERS],
     )
 
 

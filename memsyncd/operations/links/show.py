@@ -74,16 +74,22 @@ def _show_links(answer: dict[str, Any], args: Args, console: Console) -> None:
 
 def _render_link(link: dict[str, Any], workspace: str, console: Console) -> str:
     paint, root = console.terminal.paint, clean_line(console.roots.get(workspace, ""))
-    first, *others = link["lines"]
+    first, *more_lines = link["lines"]
     source = {"path": link["source"].rpartition("#")[0], "start_line": first, "end_line": first}
     place = console.render_place(source, workspace)
-    more = "".join(f",{line}" for line in others)
+    more = "".join(f",{line}" for line in more_lines)
     words = " ".join(filter(None, (link["relation"], "embeds" if link["kind"] == "embed" else "")))
     relation = f"{paint('cyan', words)} " if words else ""
+    if link.get("is_heading_missing"):
+        to = render_path(link["to"], root, console.cwd)
+        missing = paint("yellow", f"{to} has no such heading")
+        return f"{place}{more}  {relation}→ [[{link['target']}#{link['heading']}]]  {missing}"
     if link["to"] is not None:
         to, newest = render_path(link["to"], root, console.cwd), link.get("superseded_by")
         newer = f"  superseded by {render_path(newest, root, console.cwd)}" if newest else ""
-        return f"{place}{more}  {relation}→ {to}{paint('yellow', newer)}"
+        others = [render_path(path, root, console.cwd) for path in link.get("others", ())]
+        twins = f"  not to {', '.join(others)}, which has the name, too" if others else ""
+        return f"{place}{more}  {relation}→ {to}{paint('yellow', newer)}{paint('yellow', twins)}"
     if elsewhere := link.get("elsewhere"):
         there = clean_line(console.roots.get(elsewhere["workspace"], ""))
         to = render_path(elsewhere["to"], there, console.cwd)

@@ -85,7 +85,11 @@ def make(*links: tuple[str, int, str, str, str]) -> list[Edge]:
 def join(links: list[Link]) -> list[Edge]:
     resolver = LinkResolver(NAMES, Places())
     return join_links(
-        (link, resolver.resolve(note_of(link.anchor), link.target, link.heading, link.kind))
+        (
+            link,
+            resolver.resolve(note_of(link.anchor), link.target, link.heading, link.kind),
+            NAMES.count_others(note_of(link.anchor), link.target, link.kind),
+        )
         for link in links
     )
 
