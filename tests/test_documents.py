@@ -19,6 +19,7 @@ import memsyncd
 from memsyncd.cli.commands import ENTRIES
 from memsyncd.cli.doctor.checks import TABLE as MACHINE_CHECKS
 from memsyncd.config import TABLES, Config
+from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.engine.checks import PROBLEM_CHECKS
 from memsyncd.engine.checks import TABLE as STATE_CHECKS
 from memsyncd.logs import Event
@@ -69,6 +70,20 @@ def test_every_filter_is_documented_as_a_word_and_is_a_flag() -> None:
         if not name.startswith("include_")
     }
     assert not [name for name, word in words.items() if f"`{word}" not in GUIDE]
+
+
+def test_the_guide_lists_every_kind_with_its_note_importance_and_half_life() -> None:
+    table = GUIDE.partition("| kind | note | importance | half-life |")[2].partition("\n\n")[0]
+    listed = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    assert listed == [
+        [
+            f"`{name}`",
+            kind.append_to.removeprefix(".memories/"),
+            f"{kind.importance:g}",
+            f"{kind.half_life:g} d" + ", never archived" * kind.protected,
+        ]
+        for name, kind in DEFAULT_KINDS.items()
+    ]
 
 
 def test_no_missing_command_is_documented() -> None:

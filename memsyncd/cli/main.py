@@ -106,6 +106,8 @@ def _run(words: Sequence[str], console: Console) -> int:
     if rest and rest[0] in command.commands:
         name, command, rest = f"{name} {rest[0]}", command.commands[rest[0]], rest[1:]
         summary = command.summary
+    elif rest and (meant := _OTHER_WORDS.get(f"{name} {rest[0]}")):
+        raise BadRequest(f"{name}: no such command: {rest[0]}", hint=_suggest(meant))
     args = parse_command(name, command, rest)
     console.terminal.choose_colour(args.color or "auto")
     console.terminal.can_page = console.terminal.can_page and not args.no_pager
@@ -154,7 +156,14 @@ _OTHER_WORDS = {
     **dict.fromkeys(("edit", "update", "change"), "replace"),
     **dict.fromkeys(("find", "grep", "query"), "search"),
     **dict.fromkeys(("new", "save", "note", "write"), "remember"),
-    **dict.fromkeys(("cat", "open", "view"), "get"),
+    **dict.fromkeys(("cat", "open", "view", "show", "read"), "get"),
+    **dict.fromkeys(("rename", "move", "mv"), "memory rename"),
+    **dict.fromkeys(("add-task", "todo"), "remember --task"),
+    **dict.fromkeys(("task add", "task new", "task create"), "remember --task"),
+    "task done": "done",
+    "task set": "set",
+    "create": "remember",
+    "kinds": "stats --by kind",
 }
 """Words of other programs for the commands that people mean with them."""
 
@@ -164,8 +173,12 @@ def _unknown_command(name: str) -> BadRequest:
         hint = "write options after the command, such as `memsyncd search WORDS -w NAME`"
         return BadRequest(f"no such option: {name}", hint=hint)
     nearest = _OTHER_WORDS.get(name) or find_nearest(name, ENTRIES)
-    hint = f"did you mean `memsyncd {nearest}`?" if nearest else "see `memsyncd --help`"
+    hint = _suggest(nearest) if nearest else "see `memsyncd --help`"
     return BadRequest(f"no such command: {name}", hint=hint)
+
+
+def _suggest(command: str) -> str:
+    return f"did you mean `memsyncd {command}`?"
 
 
 def _report_error(terminal: Terminal, lines: Sequence[str], hint: str) -> None:

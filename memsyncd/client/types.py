@@ -568,6 +568,8 @@ class Hit(RelatedMeta):
     # The sections to which the relations in `follow` lead, at most 20, in order of the links.
     related: list[RelatedSection]
     explain: dict[str, float] | None
+    # The worth of its section, on request (`explain`).
+    worth: float | None
 
 
 class SearchAnswer(TypedDict):
@@ -928,6 +930,8 @@ class NoteInfo(TypedDict):
     kind: str | None
     tags: list[str]
     sections: list[SectionInfo]
+    # The worth of its section that has the most, on request.
+    worth: float | None
 
 
 class Listing(TypedDict):
@@ -1684,6 +1688,8 @@ class SignalsAcked(TypedDict):
     already: list[int]
     # Taken by another reader; with `claim` acknowledged by another reader, too.
     claimed: list[int]
+    # That reader for each of `claimed`, such as `agent:tester`.
+    claimed_by: list[str]
     # Signals that are expired, erased, or addressed to others.
     unknown: list[int]
 
@@ -1749,7 +1755,7 @@ class AgentAnswer(TypedDict):
     left_out: dict[str, int]
     # How many signals a hook has shown.
     signals: int
-    # The change set of what the agent has written.
+    # The change set of what the agent has written, which `undo` takes.
     change_set: int | None
     # The code of the error, if there was one.
     failure: str | None

@@ -636,7 +636,9 @@ def _explain_hit(
     chunk = passage.best.candidate.chunk
     cosine = {"cosine": round(cosines[chunk], 4)} if chunk in cosines else {}
     n_chunks = {"chunks": float(len(passage.chunks))}
-    return replace(hit, explain={**parts, **cosine, **n_chunks, **valuation.explain(hit)})
+    worth = valuation.explain(hit)
+    explain = {**parts, **cosine, **n_chunks, **worth}
+    return replace(hit, explain=explain, worth=worth.get("worth"))
 
 
 def _find_mark(hit: Hit, config: Config) -> str:

@@ -298,6 +298,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'matched': 'The words of the query that the hit holds, themselves or in another form of the same stem, such as `timeouts` for `timeout`.',
         'matched_related': 'The words of the query of which the hit holds only related words, such as `electrician` for `electrics`. A hit without both was found only by its meaning.',
         'related': 'The sections to which the relations in `follow` lead, at most 20, in order of the links.',
+        'worth': 'The worth of its section, on request (`explain`).',
     },
     'SearchAnswer': {
         'relaxed': 'True if no hit holds every word itself.',
@@ -782,6 +783,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'path': 'A note, by its path from the root or an absolute one.',
         'kind': 'The kind of memory, one word such as `decision`.',
         'tags': 'A word to filter by. At most 32.',
+        'worth': 'The worth of its section that has the most, on request.',
     },
     'Listing': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
@@ -1762,6 +1764,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'acked': 'Signals that this reader acknowledged now.',
         'already': 'Signals that this reader had acknowledged before.',
         'claimed': 'Taken by another reader; with `claim` acknowledged by another reader, too.',
+        'claimed_by': 'That reader for each of `claimed`, such as `agent:tester`.',
         'unknown': 'Signals that are expired, erased, or addressed to others.',
     },
     'LogAgentsParams': {
@@ -1801,7 +1804,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'unlisted': 'How many further sections there were.',
         'left_out': 'How many sections were left out, by reason; also sections that are not listed.',
         'signals': 'How many signals a hook has shown.',
-        'change_set': 'The change set of what the agent has written.',
+        'change_set': 'The change set of what the agent has written, which `undo` takes.',
         'failure': 'The code of the error, if there was one.',
         'query': 'The prompt or the query; null unless `agents.prompts` of the configuration is true.',
     },

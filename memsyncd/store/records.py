@@ -131,12 +131,13 @@ class SentSignal(msgspec.Struct, frozen=True, kw_only=True):
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of signals by the effect that an acknowledgement had: `acked` now for the first time,
-    `already` before, `claimed` by another reader.
+    `already` before, `claimed` by another reader, whom `claimed_by` names in the same order.
     """
 
     acked: list[int]
     already: list[int]
     claimed: list[int]
+    claimed_by: list[str]
 
 
 class NewSignal(msgspec.Struct, frozen=True, kw_only=True):
@@ -331,11 +332,13 @@ class Signals:
         """Record that the reader has these signals; with `is_claim` it alone has them from now on,
         unless another reader has acknowledged or claimed them. Signals to others are left out.
         """
-        others = "SELECT 1 FROM signal_receipts WHERE signal = id AND reader <> :reader"
-        is_taken = f"EXISTS({others})" if is_claim else _CLAIMED
+        other = "SELECT reader FROM {table} WHERE signal = id AND reader <> :reader"
+        takers = [f"({other.format(table='signal_claims')})"]
+        if is_claim:
+            takers.append(f"({other.format(table='signal_receipts')} ORDER BY at LIMIT 1)")
         addressed = (
-            f"SELECT id, {_ACKED}, {is_taken} OR {_CLAIMED} FROM signals WHERE {_ARE_ADDRESSED}"
-            " AND id IN (SELECT value FROM json_each(:ids))"
+            f"SELECT id, {_ACKED}, coalesce({', '.join([*takers, 'NULL'])}) FROM signals"
+            f" WHERE {_ARE_ADDRESSED} AND id IN (SELECT value FROM json_each(:ids))"
         )
         bindings = {
             "to": _as_json(addresses),
@@ -346,17 +349,19 @@ class Signals:
         }
         with transaction(self._writer):
             rows: list[Any] = self._writer.execute(addressed, bindings).fetchall()
-            free = [(id_, acked_at_s) for id_, acked_at_s, is_taken in rows if not is_taken]
+            free = [(id_, acked_at_s) for id_, acked_at_s, taker in rows if taker is None]
             new = sorted(id_ for id_, acked_at_s in free if acked_at_s is None)
             receipts = [(id_, reader, now_s) for id_ in new]
             self._writer.executemany("INSERT INTO signal_receipts VALUES(?, ?, ?)", receipts)
             if is_claim:
                 claims = [(id_, reader) for id_, _ in free]
                 self._writer.executemany("INSERT OR IGNORE INTO signal_claims VALUES(?, ?)", claims)
+        taken = sorted((id_, taker) for id_, _, taker in rows if taker is not None)
         return Acknowledged(
             acked=new,
             already=sorted(id_ for id_, acked_at_s in free if acked_at_s is not None),
-            claimed=sorted(id_ for id_, _, is_taken in rows if is_taken),
+            claimed=[id_ for id_, _ in taken],
+            claimed_by=[taker for _, taker in taken],
         )
 
     def purge(self, containing: str | None = None) -> int:

@@ -78,11 +78,11 @@ def call_operation(  # noqa: PLR0913  the parts of a declaration
         params: dict[str, Any] = {**(fixed or {}), **args.params}
         if stdin:
             params[stdin] = read_typed(params.get(stdin), console, is_piped=args.stdin)
-        params |= resolve_places(params, places, console)
+        # First, because it refuses wrong words without a daemon.
+        prepared = load_show(folder, prepare)(args, console) if prepare else {}
+        params |= resolve_places(params, places, console) | prepared
         if args.each and not only_reads(method, params):
             raise BadRequest("--all only reads", hint="name the workspace that is to change by -w")
-        if prepare:
-            params |= load_show(folder, prepare)(args, console)
         console.draws_progress = is_long
         answer = (
             send_wide(method, params, console) if is_wide else send(method, params, args, console)

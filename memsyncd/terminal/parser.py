@@ -275,6 +275,10 @@ def make_format(fields: tuple[str, ...]) -> Option:
     return Option("--format TEMPLATE", text, parse=parse, name="template")
 
 
+ON_REQUEST: Final = ("worth", "explain")
+"""Fields that an answer has only if the request asks for an explanation."""
+
+
 # --- parsing ------------------------------------------------------------------------------------
 
 
@@ -284,6 +288,9 @@ def parse_command(name: str, command: Command, words: Sequence[str]) -> SimpleNa
     """
     parser = _Parser(name, command)
     parser.read(words)
+    template = getattr(parser.args, "template", None) or ()
+    if any(field in ON_REQUEST for _, field, _ in template) and hasattr(parser.args, "explain"):
+        parser.args.explain = parser.args.params["explain"] = True
     return parser.args
 
 

@@ -80,6 +80,8 @@ def test_the_version_is_printed(env: dict[str, str]) -> None:
             "search: QUERY is missing",
             "a filter can be the query: memsyncd search tag:decision",
         ),
+        (["rename", "a", "b"], "no such command: rename", "did you mean `memsyncd memory rename`?"),
+        (["task", "add"], "task: no such command: add", "did you mean `memsyncd remember --task`?"),
         (["memory"], "memory: COMMAND is missing", "choose from "),
         (["memory", "veiw"], "memory: no such command: veiw", "choose from "),
         (["memory", "--", "view"], "memory: view comes first", "see `memsyncd memory --help`"),

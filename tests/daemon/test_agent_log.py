@@ -190,6 +190,10 @@ def check_printed(place: Place, answers: list[dict[str, Any]]) -> None:
     assert [(call, summary) for _, call, summary in said] == [
         (answer["call"], answer["summary"]) for answer in answers
     ]
+    [number] = {answer["change_set"] for answer in answers} - {None}
+    assert [line.split(maxsplit=3)[3] for line in lines if "take it back" in line] == [
+        f"memsyncd undo {number}" + " -w proj"
+    ]
     for answer in answers:
         for path, start, end in find_given(answer):
             assert any(f"  {path}:{start}-{end}  " in line for line in lines)

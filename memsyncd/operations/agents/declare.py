@@ -87,7 +87,7 @@ class AgentAnswer(Result, frozen=True, kw_only=True):
     signals: int = 0
     """How many signals a hook has shown."""
     change_set: int | None = None
-    """The change set of what the agent has written."""
+    """The change set of what the agent has written, which `undo` takes."""
     failure: str | None = None
     """The code of the error, if there was one."""
     query: str | None = None
@@ -100,7 +100,7 @@ class AgentAnswer(Result, frozen=True, kw_only=True):
         notes = {(each.workspace, each.path) for each in self.sections if each.act == "given"}
         n_written = sum(section.act == "written" for section in self.sections)
         more = "+" if self.unlisted else ""
-        parts = [f"failed: {self.failure}"] if self.failure else []
+        parts = [f"failed: {self.failure.replace('_', ' ')}"] if self.failure else []
         parts += [_count(self.signals, "signal")] if self.signals else []
         parts += [_count(len(notes), "note", more)] if notes else []
         if self.change_set is not None or n_written:

@@ -58,7 +58,7 @@ def show_agent_log(args: Args, console: Console) -> int:
 def _show(log: dict[str, Any], args: Args, console: Console) -> None:
     printer = LogPrinter(args, console)
     for answer in reversed(log["answers"]):
-        printer.print(answer)
+        printer.print(answer, log["workspace"])
     if not log["answers"]:
         console.terminal.report(_explain_none(log["workspace"], console))
     elif log["has_more"]:
@@ -80,12 +80,13 @@ class LogPrinter:
         self._params = args.params
         self._is_json = args.json
         self._terminal = console.terminal
+        self._console = console
         self._last_ids: dict[str, int] = {}
         self._head = ""
         self.names: dict[str, str] = {}
         """The names of workspaces by their ids, if answers of several are printed."""
 
-    def print(self, answer: dict[str, Any], workspace: str = "") -> None:
+    def print(self, answer: dict[str, Any], workspace: str) -> None:
         """Print an answer of a workspace, unless it was printed already or does not pass the
         filters.
         """
@@ -106,6 +107,9 @@ class LogPrinter:
                 self._head = head
             for line in render_entry(answer, self._terminal.paint, self._terminal.width):
                 self._terminal.print(line)
+            if undo := self._console.render_undo(answer | {"workspace": workspace}):
+                label = self._terminal.paint("dim", "take it back".rjust(TOKENS_WIDTH))
+                self._terminal.print(f"{INDENT}{label}  {undo}")
         self._terminal.out.flush()
 
     def _passes(self, answer: dict[str, Any]) -> bool:

@@ -91,6 +91,8 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
     is_applied = answer["is_applied"]
     for name in ("forgotten", "skipped"):
         for item in clean_answer[name]:
+            if _is_beginning(item, answer):
+                continue
             word = name if is_applied or name == "skipped" else "would go"
             reason = f"  {terminal.paint('dim', item['reason'])}" if item["reason"] else ""
             place = console.render_place(item, answer["workspace"])
@@ -103,7 +105,7 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
         terminal.report(f"a link to {link['to']} {what}: {link['path']}, line {lines}")
     for path in clean_answer.get("removed", ()):
         terminal.report(f"the file {path} {'is removed' if is_applied else 'would be removed'}")
-    n_gone = render_count(len(answer["forgotten"]), "section")
+    n_gone = _count_gone(answer)
     if not answer["forgotten"]:
         terminal.report("nothing to forget")
     elif not is_applied:
@@ -116,6 +118,20 @@ def show_forgotten(answer: dict[str, Any], _args: Args, console: Console) -> Non
             terminal.warn("another program is reading records.db: traces go when it stops")
     else:
         terminal.report(f"{n_gone} forgotten" + console.render_undo(answer, TAKE_BACK))
+
+
+def _is_beginning(item: dict[str, Any], answer: dict[str, Any]) -> bool:
+    """True for the front matter or first text of a note that goes as a whole, whose file is named
+    in a line of its own.
+    """
+    return not item["heading"] and item["path"] in answer["removed"]
+
+
+def _count_gone(answer: dict[str, Any]) -> str:
+    n_sections = sum(not _is_beginning(item, answer) for item in answer["forgotten"])
+    notes = render_count(len(answer["removed"]), "note") if answer["removed"] else ""
+    sections = render_count(n_sections, "section") if n_sections else ""
+    return " with ".join(filter(None, (notes, sections)))
 
 
 # --- replace ------------------------------------------------------------------------------------

@@ -346,6 +346,8 @@ class NoteInfo(Result, frozen=True, kw_only=True):
     kind: str | None
     tags: list[str]
     sections: list[SectionInfo]
+    worth: float | None = None
+    """The worth of its section that has the most, on request."""
 
 
 class Listing(Result, frozen=True, kw_only=True):

@@ -383,6 +383,7 @@ def list_notes(
                 note.sections[:] = [
                     _explain_section(section, valuation) for section in note.sections
                 ]
+                note = replace(note, worth=_find_best(note.sections))
             if order is not None:
                 note.sections.sort(key=order)
             n_of_note = len(_to_json(note)) + len(",")
@@ -420,6 +421,10 @@ def name_absolutely(root: str, note: NoteInfo) -> NoteInfo:
     """Return a note with its path, and the anchors of its sections, from the root of the disk."""
     sections = [replace(section, anchor=f"{root}/{section.anchor}") for section in note.sections]
     return replace(note, path=f"{root}/{note.path}", sections=sections)
+
+
+def _find_best(sections: Sequence[SectionInfo]) -> float | None:
+    return max((each.worth for each in sections if each.worth is not None), default=None)
 
 
 def _explain_section(section: SectionInfo, valuation: Valuation) -> SectionInfo:

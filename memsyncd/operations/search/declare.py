@@ -103,6 +103,8 @@ class Hit(RelatedMeta, frozen=True, kw_only=True):
     related: list[RelatedSection] = msgspec.field(default_factory=list)
     """The sections to which the relations in `follow` lead, at most 20, in order of the links."""
     explain: dict[str, float] | None = None
+    worth: float | None = None
+    """The worth of its section, on request (`explain`)."""
 
 
 def list_anchors(hit: Hit) -> list[str]:

@@ -57,6 +57,8 @@ def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
     _print_hits(hits, roots, console)
     if answer["relaxed"]:
         terminal.note(describe_relaxed(hits))
+    if args.limit is None and len(hits) == DEFAULT_LIMIT:
+        terminal.note(f"the first {DEFAULT_LIMIT} are shown; for more: -n {3 * DEFAULT_LIMIT}")
 
 
 def _open_hit(

@@ -166,6 +166,8 @@ class SignalsAcked(Result, frozen=True, kw_only=True):
     """Signals that this reader had acknowledged before."""
     claimed: list[int]
     """Taken by another reader; with `claim` acknowledged by another reader, too."""
+    claimed_by: list[str] = msgspec.field(default_factory=list)
+    """That reader for each of `claimed`, such as `agent:tester`."""
     unknown: list[int]
     """Signals that are expired, erased, or addressed to others."""
 

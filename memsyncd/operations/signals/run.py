@@ -189,5 +189,6 @@ def ack_signals(
         acked=done.acked,
         already=done.already,
         claimed=done.claimed,
+        claimed_by=done.claimed_by,
         unknown=[number for number in dict.fromkeys(params.signals) if number not in handled],
     )

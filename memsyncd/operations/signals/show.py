@@ -112,7 +112,6 @@ def take_numbers(args: Args, _console: Console) -> dict[str, Any]:
 _ACKED: Final = {
     "acked": "acknowledged",
     "already": "acknowledged before",
-    "claimed": "taken by another reader",
     "unknown": "no such signal for this reader",
 }
 
@@ -121,3 +120,5 @@ def show_acked(answer: dict[str, Any], _args: Args, console: Console) -> None:
     for name, label in _ACKED.items():
         if answer[name]:
             console.terminal.print(f"{label}: {', '.join(map(str, answer[name]))}")
+    for number, reader in zip(answer["claimed"], answer["claimed_by"], strict=True):
+        console.terminal.print(f"taken by {clean_line(reader)}: {number}")

@@ -49,7 +49,8 @@ def render_sent(sent: signals.SignalSent, _find_warning: FindWarning) -> str:
 
 def render_acked(acked: signals.SignalsAcked, _find_warning: FindWarning) -> str:
     unknown = f"; not found: {_list_numbers(acked.unknown)}" if acked.unknown else ""
-    claimed = f"; taken by another: {_list_numbers(acked.claimed)}" if acked.claimed else ""
+    taken = zip(acked.claimed, acked.claimed_by, strict=True)
+    claimed = "".join(f"; {number} is taken by {reader}" for number, reader in taken)
     done = _list_numbers([*acked.acked, *acked.already]) or "none"
     return f"Acknowledged: {done}{claimed}{unknown}"
 

@@ -172,6 +172,8 @@ def _list_notes(args: Args, console: Console) -> int:
     # Unlike the filter, the parameter `path` also lists notes without a section.
     path = filters.pop("path")[0] if len(args.path) == 1 and args.path[0] else None
     args.sections = bool(args.sections or filters or args.sort or args.explain or args.ids)
+    # Whoever sorts by worth wants to see it.
+    args.explain = args.explain or args.sort in ("worth", "decay")
     answer = console.call_on(
         args.workspace,
         "list",

@@ -283,7 +283,7 @@ def make_list() -> Command:
             ALL,
             IDS,
             PATHS,
-            make_format(("path", "title", "digest", "size_bytes", "modified_at", "n_lines", "kind", "tags", "sections")),
+            make_format(("path", "title", "digest", "size_bytes", "modified_at", "n_lines", "kind", "tags", "sections", "worth")),
             JSON,
         ),
         examples=("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections"),

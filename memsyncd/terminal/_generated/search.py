@@ -64,7 +64,7 @@ def make_search() -> Command:
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             IDS,
             PATHS,
-            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "title", "heading", "contradicts", "contradicted_by", "supersedes", "superseded_by", "since", "workspace", "sections", "snippet", "labels", "mark", "score", "digest", "matched", "matched_related", "related", "explain")),
+            make_format(("kind", "tags", "importance", "is_importance_stated", "priority", "lifecycle", "task", "session", "source", "created", "updated", "expires", "is_expired", "status", "day", "is_day_of_file", "is_day_of_name", "meta", "id", "anchor", "path", "start_line", "end_line", "title", "heading", "contradicts", "contradicted_by", "supersedes", "superseded_by", "since", "workspace", "sections", "snippet", "labels", "mark", "score", "digest", "matched", "matched_related", "related", "explain", "worth")),
             JSON,
         ),
         examples=("memsyncd search redis timeout", 'memsyncd search \'why did we choose "connection pool"\' -draft', "memsyncd search token --kind decision --wait --json", "memsyncd search token --all --open", "memsyncd search token -w api -w web", "memsyncd search redis timeout --kind error --follow resolved_by"),
