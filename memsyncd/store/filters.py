@@ -34,10 +34,7 @@ Bindings = dict[str, str]
 # The plus keeps SQLite from asking FTS5 for each id of the set, as it would for a bare rowid.
 _AMONG = "AND +rowid IN (SELECT c.id FROM {source} WHERE {conditions})"
 _PASSING = "SELECT c.id FROM {source} WHERE {conditions}"
-# FTS5 passes over the matches outside of a range at once: the notes of a task lie together.
-_IN_RANGE = (
-    "AND rowid >= {first} AND rowid <= {last} AND +rowid IN (SELECT value FROM json_each({chunks}))"
-)
+_LISTED = "AND +rowid IN (SELECT value FROM json_each({chunks}))"
 # Conditions on the chunk of a match. This is a scalar, because SQLite may turn EXISTS into a
 # join, and then asks FTS5 for each chunk of the set.
 _CHECKED = "(SELECT {conditions} FROM {source} WHERE c.id = {{id}})"
@@ -46,6 +43,8 @@ _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON 
 # Listing a set of up to this number of chunks is faster than checking conditions for each match of
 # a common word.
 MAX_LISTED_CHUNKS = 2_000
+# The same of hidden sections, which are checked for the best matches only.
+MAX_LISTED_HIDDEN = 4_000
 # Longer conditions are not remembered.
 MAX_KEY_CHARACTERS = 500
 _N_PASSING = "SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {condition} LIMIT :most)"
@@ -256,11 +255,24 @@ def compile_match_filters(
 
 def _list_passing(reader: Reader, conditions: Sequence[str], bindings: Bindings) -> MatchFilters:
     rows = reader.rows(_PASSING.format(**_join_conditions(conditions)), bindings)
-    chunks = sorted([chunk for (chunk,) in rows])
-    first, last = (chunks[0], chunks[-1]) if chunks else (0, -1)
-    bound: Bindings = {}
-    listed = _bind(encode_numbers(chunks), bound)
-    return MatchFilters(_IN_RANGE.format(first=first, last=last, chunks=listed), bindings=bound)
+    chunks, bound = [chunk for (chunk,) in rows], Bindings()
+    listed = _LISTED.format(chunks=_bind(encode_numbers(chunks), bound))
+    return MatchFilters(f"{limit_to_range(reader, chunks)} {listed}".strip(), bindings=bound)
+
+
+def limit_to_range(reader: Reader, chunks: Sequence[int]) -> str:
+    """Return SQL that limits matches to the range of these chunks, if it is a small part of all:
+    FTS5 passes over matches outside of it at once. The chunks of a folder lie together.
+    """
+    if not chunks:
+        return ""
+    memo = reader.memo
+    if "last_chunk" not in memo:
+        memo["last_chunk"] = reader.rows("SELECT max(id) FROM chunks")[0][0] or 0
+    first, last = min(chunks), max(chunks)
+    # A range makes each match within it dearer.
+    is_small = (last - first) * 2 < memo["last_chunk"]
+    return f"AND rowid >= {first} AND rowid <= {last}" if is_small else ""
 
 
 def compile_section_filters(
@@ -295,7 +307,7 @@ def compile_hidden(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
 
 def _are_more(reader: Reader, hidden: Sequence[str], bindings: Bindings, n_matching: float) -> bool:
     """True if more sections are hidden than passages match, or than are listed."""
-    most = int(min(n_matching, MAX_LISTED_CHUNKS)) + 1
+    most = int(min(n_matching, MAX_LISTED_HIDDEN)) + 1
     counted = (
         reader.rows(_N_HIDDEN.format(condition=condition), {**bindings, "most": most})[0][0]
         for condition in hidden

@@ -27,7 +27,12 @@ from memsyncd.core.search.words import (
     is_related,
     space_out,
 )
-from memsyncd.store.filters import MatchFilters, compile_filters, compile_match_filters
+from memsyncd.store.filters import (
+    MatchFilters,
+    compile_filters,
+    compile_match_filters,
+    limit_to_range,
+)
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.sections import decode_texts
 from memsyncd.store.texts import read_front_matter
@@ -48,9 +53,9 @@ MAX_SCORED_TWICE = 50_000
 # Up to this number, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
 # longer. If there are more, SQLite returns only the best.
 MAX_SORTED = 1_600
-# So many times the rows that are needed are read, before filters are checked: first twice as many,
-# then more. If too few of them pass, the filters are checked for all matches.
-CHECKED_TIMES = (2, 16)
+# So many times the rows that are needed are read, before filters are checked: first half as many
+# more, then many more. If too few of them pass, the filters are checked for all matches.
+CHECKED_TIMES = (1.5, 16)
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}, {PROPERTIES_WEIGHT}"
 # Columns in the order of a row's fields; each score is computed once, for the order.
@@ -71,7 +76,7 @@ _TIED_IN_ORDER = (
 # The plus is needed as in the filters: with a bare rowid SQLite would ask FTS5 for each id.
 _SCORES = (
     "SELECT rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
-    " AND rowid >= ? AND rowid <= ? AND +rowid IN (SELECT value FROM json_each(?))"
+    " {range} AND +rowid IN (SELECT value FROM json_each(?))"
 )
 _FILES = "SELECT id, path, day FROM files WHERE id IN (SELECT value FROM json_each(?))"
 _FILTERED = (
@@ -421,9 +426,10 @@ def _read_best(
         return read(most, allowed.listed)
     # Scoring a match takes less than checking whether it passes.
     for times in CHECKED_TIMES:
-        rows = read(times * most, allowed.listed, allowed.check("best.id"))
+        n_read = int(times * most)
+        rows = read(n_read, allowed.listed, allowed.check("best.id"))
         passing = [row[:7] for row in rows if row[7]]
-        if len(passing) >= most or len(rows) < times * most or not is_limited:
+        if len(passing) >= most or len(rows) < n_read or not is_limited:
             return passing
     return read(most, allowed.allowed)
 
@@ -432,9 +438,9 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
     """Return the raw scores of the `chunks` that match, by chunk."""
     if not chunks:
         return {}
-    statement = _SCORES.format(table=table, weights=_WEIGHTS)
-    bound = match, min(chunks), max(chunks), encode_numbers(chunks)
-    return dict(reader.rows(statement, bound))
+    limits = limit_to_range(reader, chunks)
+    statement = _SCORES.format(table=table, weights=_WEIGHTS, range=limits)
+    return dict(reader.rows(statement, (match, encode_numbers(chunks))))
 
 
 def read_files(reader: Reader, files: Collection[int]) -> Mapping[int, FileRow]:

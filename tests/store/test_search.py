@@ -253,10 +253,10 @@ def test_of_many_chunks_with_equal_scores_the_first_by_path_are_found(
     ]
 
 
-@pytest.mark.parametrize("times", [(), (0,), (1,), (2, 16)])
+@pytest.mark.parametrize("times", [(), (0,), (1,), (1.5, 16)])
 @pytest.mark.parametrize("hidden", [0, 1, 3, 39, 40])
 def test_filters_checked_for_the_best_matches_find_what_listed_ones_find(
-    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch, hidden: int, times: tuple[int, ...]
+    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch, hidden: int, times: tuple[float, ...]
 ) -> None:
     """Of each 40 notes `hidden` are archived or have expired; many texts are equal."""
     for number in range(N_TIES + 60):
@@ -267,7 +267,8 @@ def test_filters_checked_for_the_best_matches_find_what_listed_ones_find(
     filters = [Filters(now_s=NOW_S), Filters(now_s=NOW_S, paths=(".memories/1",), kinds=("tip",))]
 
     def find_rows(*, is_listed: bool) -> list[list[ChunkRow]]:
-        monkeypatch.setattr("memsyncd.store.filters.MAX_LISTED_CHUNKS", 2_000 if is_listed else -1)
+        for name in ("MAX_LISTED_CHUNKS", "MAX_LISTED_HIDDEN"):
+            monkeypatch.setattr(f"memsyncd.store.filters.{name}", 2_000 if is_listed else -1)
         with index.pool.acquire(5) as reader:
             reader.memo.clear()
             return [
