@@ -22,7 +22,7 @@ import difflib
 import posixpath
 import re
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
@@ -550,7 +550,20 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
     start, end = (blocks[0].start, blocks[-1].end) if blocks else (0, 0)
     numbered = enumerate(lines[start:end], start)
     if definitions or _may_have_names(text):  # few notes
-        places = [at for at, line in numbered if _may_mention_or_refer(definitions, line)]
+        # Most lines have none of these signs.
+        places = [
+            at
+            for at, line in numbered
+            if (
+                "[" in line
+                or "](" in line
+                or "#" in line
+                or "^" in line
+                or "::" in line
+                or "((" in line
+            )
+            and _may_mention_or_refer(definitions, line)
+        ]
     else:
         places = [
             at
@@ -558,12 +571,10 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
             if ("#" in line or "](" in line or "[[" in line) and _may_link(line)
         ]
     mentions: list[Mention] = []
-    for block in blocks if places else ():
-        first = bisect_left(places, block.start)
-        if first < len(places) and places[first] < block.end and _is_prose(lines, block):
-            of_block = places[first : bisect_left(places, block.end, first)]
-            if block.kind in (ITEM, QUOTE, CODE):
-                of_block = _leave_out_fences(lines, block, of_block)
+    for block, in_block in _group_by_block(blocks, places) if places else ():
+        if _is_prose(lines, block):
+            is_fencing = block.kind in (ITEM, QUOTE, CODE)
+            of_block = _leave_out_fences(lines, block, in_block) if is_fencing else in_block
             if block.kind == FRONT_MATTER:
                 for at in of_block:
                     mentions += (mention for mention, _ in _find_in_property(lines[at], at + 1))
@@ -572,6 +583,22 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
             for at in of_block:
                 mentions += _find_in_line(lines[at], at + 1, definitions, is_heading=is_heading)
     return mentions
+
+
+def _group_by_block(
+    blocks: Sequence[Block], places: Sequence[int]
+) -> Iterator[tuple[Block, list[int]]]:
+    """Yield the blocks that hold any of these lines, each with its lines. All are in order."""
+    starts = [block.start for block in blocks]
+    first = 0
+    while first < len(places):
+        at = bisect_right(starts, places[first]) - 1
+        # A line between two blocks is in neither.
+        end = blocks[at].end if at >= 0 else places[first]
+        after = max(first + 1, bisect_left(places, end, first))
+        if places[first] < end:
+            yield blocks[at], [*places[first:after]]
+        first = after
 
 
 def _is_prose(lines: Sequence[str], block: Block) -> bool:
