@@ -427,3 +427,26 @@ class NotePatch(msgspec.Struct, frozen=True, kw_only=True):
     n_shift: int
     first_changed: int
     old_same: int
+
+
+def find_with_text(note: Note) -> set[str]:
+    """Return the anchors of the sections that have a text below their headings."""
+    levels = {section.anchor: section.level for section in note.sections}
+    with_text: set[str] = set()
+    # The beginning of the other sections' texts.
+    begun: dict[str, str] = {}
+    for chunk in note.chunks:
+        anchor = chunk.anchor
+        if anchor in with_text:
+            continue
+        if anchor in begun:
+            # The chunk above has the heading alone, or the beginning of the comment.
+            text = f"{begun[anchor]}\n{chunk.text}"
+        else:
+            text = chunk.text.partition("\n")[2] if levels[anchor] else chunk.text
+        if text.lstrip()[:4] in ("", "<!--"):
+            begun[anchor] = text
+        else:
+            with_text.add(anchor)
+    with_text.update(anchor for anchor, text in begun.items() if has_text(text))
+    return with_text

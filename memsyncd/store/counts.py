@@ -112,6 +112,10 @@ def _encode(values: Sequence[str]) -> str:
     return msgspec.json.encode(values).decode()
 
 
+SectionRow = tuple[Any, ...]
+"""The values of `SectionFacts`."""
+
+
 class SectionFacts(NamedTuple):
     """The values by which a section is counted, in the order of `SECTION_FACTS`. `extra` is JSON,
     `tags` are sorted and have a separator between them. `at` is None without a task or session.
@@ -158,14 +162,13 @@ class NoteFacts(NamedTuple):
     """Its sections, each with the number of sections that are alike."""
 
     @classmethod
-    def make(cls, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> NoteFacts:
+    def make(cls, columns: tuple[Any, ...], sections: Iterable[SectionRow]) -> NoteFacts:
         """`columns` are `COUNTED_OF_NOTE`."""
         path, size, mtime_ns, day, extra = columns
-        alike: dict[SectionFacts, int] = {}
-        for section in sections:
-            alike[section] = alike.get(section, 0) + 1
+        # Most sections of a note are alike.
+        alike = frozenset((SectionFacts._make(row), n) for row, n in Counter(sections).items())
         month, group = find_day(mtime_ns)[: len("2026-03")], find_size(size)
-        return cls(is_markdown(path), month, group, day, extra, frozenset(alike.items()))
+        return cls(is_markdown(path), month, group, day, extra, alike)
 
     @property
     def kinds(self) -> set[str]:
@@ -380,11 +383,11 @@ class CountChanges:
             self._add(old, -1)
             self._times.lost.update(key for key in old if key[0] in GROUPED)
 
-    def add(self, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> None:
+    def add(self, columns: tuple[Any, ...], sections: Iterable[SectionRow]) -> None:
         """Add the numbers of a note; `columns` are `COUNTED_OF_NOTE`."""
         self._gain(columns, NoteFacts.make(columns, sections))
 
-    def subtract(self, columns: tuple[Any, ...], sections: Iterable[SectionFacts]) -> None:
+    def subtract(self, columns: tuple[Any, ...], sections: Iterable[SectionRow]) -> None:
         """Subtract the numbers that a note had."""
         self._lose(columns, NoteFacts.make(columns, sections))
 

@@ -33,7 +33,7 @@ from memsyncd.core.model import (
     Section,
     count_tokens,
     find_moment,
-    has_text,
+    find_with_text,
     parse_expiry,
     path_words,
 )
@@ -53,7 +53,7 @@ from memsyncd.store.details import Details, Row, delete_differing, read_details
 from memsyncd.store.outlooks import OUTLOOK_COLUMNS, Outlooks, OutlookSection
 from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
-from memsyncd.store.topics import TOPIC_COLUMNS, TopicSection, value_note, value_topics
+from memsyncd.store.topics import TOPIC_COLUMNS, value_note, value_topics
 
 PINNED_TAG = "pinned"
 NO_STANDING = ("", None, None, False)
@@ -97,6 +97,7 @@ _get_counted_columns = itemgetter(
     *map(_NAMES_OF_SECTION.index, (*COLUMNS, "day", "expires", "extra", "is_empty", "at"))
 )
 _get_counted_of_file = itemgetter(*map(_FILE_COLUMNS.split(", ").index, COUNTED_OF_NOTE))
+_TASK, _SESSION, _AT = map(SectionFacts._fields.index, ("task", "session", "at"))
 _get_topic_columns = itemgetter(*map(_NAMES_OF_SECTION.index, TOPIC_COLUMNS))
 _get_outlook_columns = itemgetter(*map(_NAMES_OF_SECTION.index, OUTLOOK_COLUMNS))
 _SECTION_VALUES = ",".join("?" * len(_NAMES_OF_SECTION))
@@ -450,7 +451,7 @@ def _count_patch(
         return
     file_id = file_row[0]
     lines = (file_id, patch.start, patch.old_after)
-    old = map(SectionFacts._make, connection.execute(_FACTS_OF_LINES, lines))
+    old: Any = connection.execute(_FACTS_OF_LINES, lines)
     new = _list_facts(patch.note, section_rows)
     [note_before] = connection.execute(_NOTE_FACTS, (file_id,))
     note = _get_counted_of_file(file_row)
@@ -461,7 +462,7 @@ def _count_patch(
         rows.recounted.add(file_id)
 
 
-def _list_facts(note: Note, section_rows: Sequence[Row]) -> list[SectionFacts]:
+def _list_facts(note: Note, section_rows: Sequence[Row]) -> list[Row]:
     """Return what the sections of a note, whose rows have no ids, are counted by."""
     return [
         _make_facts(row, section.meta.tags)
@@ -469,7 +470,7 @@ def _list_facts(note: Note, section_rows: Sequence[Row]) -> list[SectionFacts]:
     ]
 
 
-def _list_stored_facts(section_rows: Sequence[Row], tag_rows: Sequence[Row]) -> list[SectionFacts]:
+def _list_stored_facts(section_rows: Sequence[Row], tag_rows: Sequence[Row]) -> list[Row]:
     """Return what the sections with these rows, which begin with their ids, are counted by."""
     tags: dict[int, list[str]] = {}
     for section, tag in tag_rows:
@@ -477,10 +478,12 @@ def _list_stored_facts(section_rows: Sequence[Row], tag_rows: Sequence[Row]) -> 
     return [_make_facts(row[1:], tags.get(row[0], ())) for row in section_rows]
 
 
-def _make_facts(row: Row, tags: Collection[str]) -> SectionFacts:
+def _make_facts(row: Row, tags: Collection[str]) -> Row:
     joined = "\x1f".join(sorted({*tags})) if tags else None
-    facts = SectionFacts._make((*_get_counted_columns(row), joined))
-    return facts if facts.task or facts.session else facts._replace(at=None)
+    facts = (*_get_counted_columns(row), joined)
+    if facts[_TASK] or facts[_SESSION]:
+        return facts
+    return (*facts[:_AT], None, *facts[_AT + 1 :])
 
 
 def _judge(rows: Rows, section_rows: Iterable[Row]) -> list[Row]:
@@ -494,7 +497,7 @@ def _judge(rows: Rows, section_rows: Iterable[Row]) -> list[Row]:
 def _value(rows: Rows, file_row: Row, section_rows: Sequence[Row]) -> Row:
     """Return the values of a note in `_VALUE_COLUMNS`."""
     path, _, mtime_ns, _, _ = _get_counted_of_file(file_row)
-    sections = [TopicSection._make(_get_topic_columns(row)) for row in section_rows]
+    sections: list[Any] = [*map(_get_topic_columns, section_rows)]
     return value_note(path, mtime_ns, sections, rows.kinds)
 
 
@@ -822,11 +825,11 @@ def _note_changes(
 
 
 def _find_standings(note: Note) -> set[Row]:
-    return {
-        standing
-        for section in note.sections
-        if (standing := _find_standing(section.meta)) != NO_STANDING
-    }
+    # Most sections have the metadata of the note.
+    metas = {id(section.meta): section.meta for section in note.sections}
+    standings: set[Row] = {*map(_find_standing, metas.values())}
+    standings.discard(NO_STANDING)
+    return standings
 
 
 def _collect_standings(rows: Rows, file_id: int, standings: set[Row], stat: FileStat) -> None:
@@ -889,7 +892,9 @@ def _collect_chunks(
     add_chunk, add_fts = rows.chunks.append, rows.fts.append
     for chunk_id, chunk in enumerate(chunks, ids.chunk):
         text, start, anchor = chunk.text, chunk.start, chunk.anchor
-        of_chunk = _add_front_matter(columns[anchor], note, chunk)
+        of_chunk = columns[anchor]
+        if chunk.n_front_lines:
+            of_chunk = _add_front_matter(of_chunk, note, chunk)
         add_chunk((
             chunk_id, file_id, section_ids[anchor], start, chunk.end, chunk.part,
             chunk.n_front_lines, count_tokens(text), _digest_columns(of_chunk, text),
@@ -924,7 +929,7 @@ def _make_section_rows(file_id: int, note: Note, stat: FileStat) -> Iterator[Row
     day_of_note = find_stated_date(note.meta)
     day_of_file, mtime_ns = find_note_date(note.path, note.meta), stat_row(stat)[1]
     day_of_save = find_day(mtime_ns)
-    texts = _find_texts(note)
+    with_text = find_with_text(note)
     for section in note.sections:
         meta = section.meta
         key = meta.created, id(meta.extra)
@@ -945,23 +950,9 @@ def _make_section_rows(file_id: int, note: Note, stat: FileStat) -> Iterator[Row
             meta.updated, meta.expires and parse_expiry(meta.expires), day,
             _find_topic(own) if own else None, moments[times],
             meta.created or day or day_of_file or day_of_save,
-            None if has_text(texts.get(section.anchor, "")) else 1,
+            None if section.anchor in with_text else 1,
             _to_json(own) if own else None,
         )  # fmt: skip
-
-
-def _find_texts(note: Note) -> dict[str, str]:
-    """Return the beginning of the text of each section, below its heading, by anchor."""
-    levels = {section.anchor: section.level for section in note.sections}
-    texts: dict[str, str] = {}
-    for chunk in note.chunks:
-        if chunk.anchor not in texts:
-            text = chunk.text
-            texts[chunk.anchor] = text.partition("\n")[2] if levels[chunk.anchor] else text
-        elif texts[chunk.anchor].lstrip()[:4] in ("", "<!--"):
-            # The chunk above has the heading alone, or the beginning of the comment.
-            texts[chunk.anchor] += f"\n{chunk.text}"
-    return texts
 
 
 Pairs = tuple[tuple[str, str], ...]

@@ -21,7 +21,7 @@ from memsyncd.store.pool import Reader, encode_numbers
 
 _NOTE = "SELECT path, mtime_ns FROM files WHERE id = ?"
 TOPIC_COLUMNS = ("slugs", "level", "kind", "priority", "importance", "status", "moment")
-"""The columns of sections on which the value of a topic depends; see `TopicSection`."""
+"""The columns of sections on which the value of a topic depends."""
 _SECTIONS = f"SELECT {', '.join(TOPIC_COLUMNS)} FROM sections WHERE file = ? ORDER BY start_line"
 _PUT = "UPDATE files SET salience = ?, latest = ?, salience_all = ?, latest_all = ? WHERE id = ?"
 _LIST = (
@@ -37,8 +37,12 @@ _COUNT = "SELECT count(*) FROM files WHERE salience{all} IS NOT NULL {among}"
 _KEPT = "SELECT {n} FROM counts WHERE field = 'topics'"
 
 
+TopicRow = tuple[str, int, str | None, str | None, float | None, str | None, int]
+"""The columns `TOPIC_COLUMNS` of a section."""
+
+
 class TopicSection(NamedTuple):
-    """The columns `TOPIC_COLUMNS` of a section."""
+    """The same with names."""
 
     anchor: str
     level: int
@@ -56,19 +60,19 @@ def value_topics(
     rows: list[tuple[float | None, ...]] = []
     for file_id in files:
         [(path, mtime_ns)] = connection.execute(_NOTE, (file_id,))
-        sections = list(map(TopicSection._make, connection.execute(_SECTIONS, (file_id,))))
+        sections: list[Any] = connection.execute(_SECTIONS, (file_id,)).fetchall()
         rows.append((*value_note(str(path), int(mtime_ns), sections, kinds), file_id))
     connection.executemany(_PUT, rows)
 
 
 def value_note(
-    path: str, mtime_ns: int, sections: Sequence[TopicSection], kinds: Mapping[str, KindDefaults]
+    path: str, mtime_ns: int, sections: Sequence[TopicRow], kinds: Mapping[str, KindDefaults]
 ) -> tuple[float | None, ...]:
     """Return the columns `salience`, `latest`, `salience_all` and `latest_all` of a note."""
     if not is_markdown(path):
         return None, None, None, None
     saved_s = mtime_ns / 1e9
-    visible = [section for section in sections if section.status != ARCHIVED]
+    visible = [section for section in sections if section[-2] != ARCHIVED]
     whole = _value(sections, kinds, saved_s)
     if len(visible) == len(sections):
         return *whole, *whole
@@ -76,13 +80,17 @@ def value_note(
 
 
 def _value(
-    sections: Sequence[TopicSection], kinds: Mapping[str, KindDefaults], saved_s: float
+    sections: Sequence[TopicRow], kinds: Mapping[str, KindDefaults], saved_s: float
 ) -> tuple[float, float]:
-    latest = max((section.moment for section in sections), default=saved_s)
-    weights = [
-        (section.level, section.priority, find_importance(kinds, section.kind, section.importance))
-        for section in sections
-    ]
+    latest = max([section[-1] for section in sections], default=saved_s)
+    # A first index values each section, so no object is made of it.
+    of_kinds: dict[str | None, float] = {}
+    weights = []
+    for _, level, kind, priority, importance, _, _ in sections:
+        weight = of_kinds.get(kind) if importance is None else importance
+        if weight is None:
+            weight = of_kinds[kind] = find_importance(kinds, kind, None)
+        weights.append((level, priority, weight))
     return _value_weights(tuple(weights)), latest
 
 
