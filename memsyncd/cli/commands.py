@@ -240,6 +240,8 @@ def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str
         option = words.get(place, place)
         message = f"{name}: {option}{match[2]}"
         hint = hint if hint.startswith("one of") else f"see `memsyncd {name} --help`"
+    if "confirm" in words:
+        hint = hint.replace("confirm: true", words["confirm"])
     for parameter, word in words.items():
         # A name without an underscore may be a plain word of the sentence.
         if "_" in parameter:

@@ -14,7 +14,14 @@ import sys
 
 import memsyncd
 from memsyncd.cli.commands import ENTRIES, load_command
-from memsyncd.errors import AlreadyExists, BadRequest, Busy, MemsyncdError, NotFresh
+from memsyncd.errors import (
+    AlreadyExists,
+    BadRequest,
+    Busy,
+    ConfirmationNeeded,
+    MemsyncdError,
+    NotFresh,
+)
 from memsyncd.terminal.console import INTERRUPTED, Console, run_in_each
 from memsyncd.terminal.parser import find_nearest, parse_command
 from memsyncd.terminal.terminal import Terminal, clean_line
@@ -128,7 +135,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         if is_wide and command.in_each:
             return run_in_each(command.run, args, console)
         return command.run(args, console)
-    except (AlreadyExists, BadRequest, Busy, NotFresh) as error:
+    except (AlreadyExists, BadRequest, Busy, ConfirmationNeeded, NotFresh) as error:
         # Other errors name no parameters. If a daemon cannot start, this import may fail too.
         from memsyncd.cli.commands import name_options
 

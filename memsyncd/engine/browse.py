@@ -16,6 +16,7 @@ from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.injection import PURGE
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import Problem
+from memsyncd.core.paths import NOTE_SUFFIXES
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.checks import find_remedy
 from memsyncd.engine.metadata import (
@@ -101,7 +102,7 @@ def require_place(workspace: Workspace, path: str, heading: str | None) -> None:
         if is_stored and heading:
             find_stored_section(reader, f"{path}#{heading}")
     if not is_stored:
-        hint = suggest_note(workspace, path) or "list notes with: memsyncd list --notes"
+        hint = advise_missing(workspace, path)
         raise NoteNotFound(f"there is no note at {path}", hint=hint)
 
 
@@ -111,6 +112,13 @@ def find_spelling(reader: Reader, path: str) -> str:
     """
     spellings = [path, *(normalize(form, path) for form in ("NFC", "NFD") if not path.isascii())]
     return next((text for text in spellings if read_digest(reader, text) is not None), path)
+
+
+def advise_missing(workspace: Workspace, path: str) -> str:
+    """The hint for the path of a note that does not exist."""
+    is_note = path.lower().endswith(NOTE_SUFFIXES)
+    undo = "; if it was removed: memsyncd undo NOTE" if is_note else ""
+    return suggest_note(workspace, path) or f"list notes with: memsyncd list --notes{undo}"
 
 
 def suggest_note(workspace: Workspace, path: str) -> str:

@@ -1260,7 +1260,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'path': 'A note, by its path from the root or an absolute one.',
         'revision': 'The number of a revision.',
         'change_set': 'All changes of this change set, such as the rename of a folder; with a note, section or folder only the changes of these.',
-        'to': 'Restore the note or section as this change set left it, whatever has changed it since.',
+        'to': 'Restore the note or section as it was right after this change set, whatever has changed it since.',
         'confirm': 'Confirm an undo that deletes a note which another program made or an undo brought back, or that takes back changes of other programs to several notes. Without this, such an undo is refused with `confirmation_needed`.',
     },
     'PathState': {

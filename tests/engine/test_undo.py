@@ -262,8 +262,18 @@ def test_a_note_or_section_is_restored_as_any_change_left_it(bench: Any) -> None
     gone = bench.past()[0].change_set
     bench.undo(".memories/n.md", to=first)
     assert bench.files()[".memories/n.md"] == texts[0].encode()
-    with pytest.raises(EditRefused, match=f"change {gone} deleted .memories/n.md"):
+    with pytest.raises(EditRefused, match=f".memories/n.md was not there after change {gone}"):
         bench.undo(".memories/n.md", to=gone)
+    # After a change of another note, also before the first change of this one.
+    bench.write(".memories/old.md", "as it was\n")
+    bench.follow()
+    bench.memory("str_replace", "/memories/n.md", old_str="one", new_str="six")
+    between = bench.past()[0].change_set
+    bench.memory("str_replace", "/memories/old.md", old_str="as it was", new_str="changed")
+    bench.undo(".memories/old.md", to=between)
+    assert bench.files()[".memories/old.md"] == b"as it was\n"
+    with pytest.raises(NoteNotFound, match="no change 999"):
+        bench.undo(".memories/n.md", to=999)
     with pytest.raises(BadRequest, match="`to` restores one note or section"):
         bench.undo(".memories", to=first)
 

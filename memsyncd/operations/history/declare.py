@@ -129,7 +129,8 @@ class UndoParams(WriteParams, frozen=True, kw_only=True):
     """All changes of this change set, such as the rename of a folder; with a note, section or
     folder only the changes of these."""
     to: RevisionId | None = None
-    """Restore the note or section as this change set left it, whatever has changed it since."""
+    """Restore the note or section as it was right after this change set, whatever has changed it
+    since."""
     confirm: bool = False
     """Confirm an undo that deletes a note which another program made or an undo brought back, or
     that takes back changes of other programs to several notes. Without this, such an undo is
@@ -282,13 +283,13 @@ OPERATIONS = (
             extra=(
                 Extra(
                     name="target",
-                    usage="[ANCHOR|PATH]",
-                    help="all revisions of a section, a note or a folder",
+                    usage="[ANCHOR|PATH|N]",
+                    help="all revisions of a section, a note or a folder; or those of change N",
                     is_argument=True,
                 ),
             ),
             help={
-                "change_set": "delete the revisions of change N",
+                "change_set": "delete the revisions of change N; the number alone means the same",
                 "containing": "delete revisions whose text contained this; - reads it from stdin",
                 "all": "delete every revision of the workspace",
             },
@@ -373,8 +374,8 @@ OPERATIONS = (
                     " only the change of this note"
                 ),
                 "to": (
-                    "restore the named note or section as change N left it, whatever has changed it"
-                    " since"
+                    "restore the named note or section as it was right after change N, whatever has"
+                    " changed it since"
                 ),
                 "confirm": (
                     "undo without a question, even if that deletes a note that memsyncd did not"

@@ -66,7 +66,7 @@ from memsyncd.store.records import PurgeTarget, search_set_aside
 
 FILES_PER_STEP = 16
 MANY_REVISIONS = 100_000
-CONFIRM_HINT = "if it is meant, add --yes (confirm: true)"
+CONFIRM_HINT = "if it is meant, add confirm: true"
 
 # --- list ---------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ def list_revisions(
         until_s=None if params.until is None else parse_until(params.until, now_s),
     )
     history = open_history(workspace, config, clock)
-    revisions = yield from _find_revisions(history, target, limit=params.limit, chosen=chosen)
+    revisions = yield from find_changes(history, target, limit=params.limit, chosen=chosen)
     is_page = params.before is not None or params.before_change_set is not None
     if not revisions and params.change_set is not None and not is_page:
         raise make_not_found_error(workspace, name_change(params.change_set, target))
@@ -102,13 +102,14 @@ def list_revisions(
     return [make_revision_info(revision) for revision in revisions]
 
 
-def _find_revisions(
+def find_changes(
     history: StoredHistory,
     target: Target,
     *,
     limit: int,
     chosen: RevisionFilter = EVERY_REVISION,
 ) -> Job[list[Revision]]:
+    """Return the newest revisions of the target that pass the filter."""
     revisions: list[Revision] = []
     for revision in iter_revisions(history, target, chosen):
         if target.heading is None or _changes_section(history, revision, target.heading):
@@ -153,7 +154,7 @@ def choose_revision(
     Raises NoteNotFound, also for a revision of another note than the target's.
     """
     if number is None:
-        revisions = yield from _find_revisions(history, target, limit=1)
+        revisions = yield from find_changes(history, target, limit=1)
     else:
         revisions = history.find_revisions(path=target.path, revision=number, limit=1)
     if revisions:
@@ -176,7 +177,7 @@ def choose_change_set(
     NoteNotFound if there is none.
     """
     chosen = RevisionFilter(change_set=number)
-    revisions = yield from _find_revisions(history, target, limit=limit, chosen=chosen)
+    revisions = yield from find_changes(history, target, limit=limit, chosen=chosen)
     if not revisions:
         raise make_not_found_error(workspace, name_change(number, target))
     return revisions

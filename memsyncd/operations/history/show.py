@@ -8,7 +8,7 @@ from memsyncd.errors import BadRequest, ConfirmationNeeded
 from memsyncd.terminal.actions import send
 from memsyncd.terminal.console import DASH, can_ask, read_stdin, show_answer
 from memsyncd.terminal.format import render_age, render_count, render_size
-from memsyncd.terminal.places import find_named, find_revision
+from memsyncd.terminal.places import find_revision
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
 TYPE_CHECKING = False
@@ -148,7 +148,7 @@ def find_purged(args: Args, console: Console) -> dict[str, Any]:
             "history purge: name the revisions to delete",
             hint="name a note, --change-set N, --containing TEXT or --everything",
         )
-    return {**find_named(args.target, console), "containing": containing}
+    return {**find_revision(args, console), "containing": containing}
 
 
 def show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
@@ -201,7 +201,7 @@ def show_undone(answer: dict[str, Any], args: Args, console: Console) -> None:
     for revision in answer["undone"]:
         terminal.print(render_undone(revision, now_s=time.time()))
     for state in answer["paths"] if args.to else ():
-        terminal.print(f"{state['path']}  is as change {args.to} left it")
+        terminal.print(f"{state['path']}  is as it was after change {args.to}")
     for gone in (state["path"] for state in answer["paths"] if state["digest"] is None):
         terminal.note(f"{gone} does not exist any more, as before")
     if others := answer["others"]:

@@ -37,6 +37,7 @@ from memsyncd.errors import (
     ConfirmationNeeded,
     Conflict,
     EditRefused,
+    NoteNotFound,
 )
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import TextFile, read_text_file
@@ -54,7 +55,9 @@ from memsyncd.operations.history.run import (
     choose_change_set,
     choose_revision,
     cut_section,
+    find_changes,
     find_undo_needs,
+    make_not_found_error,
     make_revision_info,
 )
 from memsyncd.operations.revisions import (
@@ -64,7 +67,7 @@ from memsyncd.operations.revisions import (
     parse_target,
     read_texts,
 )
-from memsyncd.store.history import EXTERNAL, Revision
+from memsyncd.store.history import EXTERNAL, Revision, RevisionFilter
 from memsyncd.store.history import History as StoredHistory
 
 MOST_OTHERS = 20
@@ -91,7 +94,9 @@ def undo_revisions(
         hint = "leave out the others"
         raise BadRequest("name one of: a change set, a revision, `to`", hint=hint)
     if params.to is not None:
-        decide = yield from _make_return_decision(workspace, history, target, params, params.to)
+        decide = yield from _make_return_decision(
+            workspace, config, history, target, params, params.to
+        )
         return (yield from edit_workspace(workspace, config, clock, decide))
     if params.change_set is not None:
         chosen = yield from choose_change_set(
@@ -106,26 +111,30 @@ def undo_revisions(
 
 
 def _make_return_decision(
-    workspace: Workspace, history: StoredHistory, target: Target, params: UndoParams, number: int
+    workspace: Workspace,
+    config: Config,
+    history: StoredHistory,
+    target: Target,
+    params: UndoParams,
+    number: int,
 ) -> Job[Decide[UndoOutcome]]:
-    """Make the decision to write the text that a change set left in the note or section.
+    """Make the decision to write the text that the note or section had right after a change set.
 
-    Raises BadRequest without a note, NoteNotFound if the change set did not change it, EditRefused
-    if the change set deleted it, and Conflict if its place in the note is not known.
+    Raises BadRequest without a note, NoteNotFound if there is no such change set, or the text is
+    not kept, EditRefused if there was none, and Conflict if its place in the note is not known.
     """
     if target.path is None or is_folder(workspace.scope, NotePath(target.path)):
         raise BadRequest(
             "undo: `to` restores one note or section", hint="name it: memsyncd undo NOTE --to N"
         )
-    chosen = yield from choose_change_set(workspace, history, target, number, limit=1)
-    revision, path = chosen[0], NotePath(target.path)
-    _, new = read_texts(history, revision)
-    heading = target.heading
-    wanted = new if heading is None else cut_section(new, revision.path, heading)
+    heading, path = target.heading, NotePath(target.path)
+    most = config.history.max_revisions
+    revision, text = yield from _find_text_after(workspace, history, target, number, most=most)
+    wanted = text if heading is None else cut_section(text, revision.path, heading)
     if wanted is None:
         raise EditRefused(
-            f"change {number} deleted {target}, so there is no text to restore",
-            hint=f"an earlier change has it: memsyncd history {target.path}",
+            f"{target} was not there after change {number}, so there is no text to restore",
+            hint=f"another change has it: memsyncd history {target.path}",
         )
 
     def decide() -> tuple[Edit, UndoOutcome]:
@@ -147,6 +156,32 @@ def _make_return_decision(
         return edit, UndoOutcome(revisions=[], paths=states)
 
     return decide
+
+
+def _find_text_after(
+    workspace: Workspace, history: StoredHistory, target: Target, number: int, *, most: int
+) -> Job[tuple[Revision, bytes | None]]:
+    """Return the text that a note had right after a change set, and the revision that wrote it, or
+    the first one after it. Of each note `most` revisions are kept.
+    """
+    yield from choose_change_set(workspace, history, Target(), number, limit=1)
+    in_set = RevisionFilter(change_set=number)
+    for chosen in (in_set, RevisionFilter(before_change_set=number)):
+        revisions = yield from find_changes(history, target, limit=1, chosen=chosen)
+        if revisions:
+            return revisions[0], read_texts(history, revisions[0])[1]
+    later = yield from find_changes(history, target, limit=MANY_REVISIONS)
+    if not later:
+        raise make_not_found_error(workspace, f"change of {target}")
+    n_kept = len(history.find_revisions(path=target.path, limit=most))
+    if n_kept >= most:
+        raise NoteNotFound(
+            f"the text of {target} after change {number} is not kept any more",
+            hint=f"list what is kept with: memsyncd history {target.path}",
+        )
+    first = later[-1]
+    old = read_texts(history, first)[0]
+    return replace(first, path=first.old_path or first.path), old
 
 
 def _widen(
@@ -418,7 +453,7 @@ def _conflict(revision: Revision, digest: str | None) -> Conflict:
         f"{revision.path} has changed since change {revision.change_set}",
         hint=(
             f"undo the later changes first, see: memsyncd history {revision.path}; or restore the"
-            f" note as change N left it: memsyncd undo {revision.path} --to N"
+            f" note as it was after change N: memsyncd undo {revision.path} --to N"
         ),
         wanted=revision.new_digest,
         digest=digest,

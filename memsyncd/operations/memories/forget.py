@@ -75,7 +75,7 @@ from memsyncd.store.history import Purged
 from memsyncd.store.links import StoredLinks
 
 COMMAND: Final = "memory.forget"
-_HINT: Final = "if it is meant, add --yes (confirm: true); --dry-run shows the plan"
+_HINT: Final = "if it is meant, add confirm: true"
 
 
 class ForgetPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,13 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.model import WORTH_ORDERS, Span
 from memsyncd.core.paths import NOTE_SUFFIXES, NotePath, parse_note_path
 from memsyncd.core.search.filters import Filters
-from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, find_stored_section, suggest_note
+from memsyncd.engine.browse import (
+    READ_LIMIT_S,
+    advise_missing,
+    find_spelling,
+    find_stored_section,
+    suggest_note,
+)
 from memsyncd.engine.metadata import (
     NO_ACCESSES,
     NO_META,
@@ -314,9 +320,7 @@ def _read_file(workspace: Workspace, path: NotePath, now_ns: int) -> ReadFile:
         f"{path.text} cannot be read: {problem.problem}"
         if problem
         else f"{path.text} is not there",
-        hint=problem.hint
-        if problem
-        else suggest_note(workspace, path.text) or "list notes with: memsyncd list --notes",
+        hint=problem.hint if problem else advise_missing(workspace, path.text),
     )
 
 

@@ -27,10 +27,10 @@ def make_history_purge() -> Command:
         call_operation("history", "history.purge", show="show_purged", prepare="find_purged", found="revisions"),
         summary="delete revisions for good; notes stay unchanged",
         arguments=(
-            Argument("target", "[ANCHOR|PATH]", "all revisions of a section, a note or a folder"),
+            Argument("target", "[ANCHOR|PATH|N]", "all revisions of a section, a note or a folder; or those of change N"),
         ),
         options=(
-            Option("--change-set N", "delete the revisions of change N", field="change_set"),
+            Option("--change-set N", "delete the revisions of change N; the number alone means the same", field="change_set"),
             Option("--containing TEXT", "delete revisions whose text contained this; - reads it from stdin", field="containing"),
             Option("--everything", "delete every revision of the workspace", name="all", field="all"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -92,7 +92,7 @@ def make_undo() -> Command:
         ),
         options=(
             Option("--change-set N", "change N; the number alone means the same, for all of its notes; with a note, only the change of this note", field="change_set"),
-            Option("--to N", "restore the named note or section as change N left it, whatever has changed it since", field="to"),
+            Option("--to N", "restore the named note or section as it was right after change N, whatever has changed it since", field="to"),
             Option("-y --yes", "undo without a question, even if that deletes a note that memsyncd did not make, or undoes changes of other programs to several notes", name="confirm", field="confirm"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
