@@ -29,7 +29,7 @@ import msgspec
 from memsyncd.core.model import ARCHIVED
 from memsyncd.core.paths import is_markdown
 from memsyncd.core.search.filters import fold_value, split_list
-from memsyncd.core.search.tasks import BLOCKED, FINISHED, PROJECT, RECORDS
+from memsyncd.core.search.tasks import BLOCKED, CLOSED, FINISHED, PROJECT, RECORDS
 from memsyncd.store.groups import GROUPED, GroupChanges
 from memsyncd.store.pool import Reader
 
@@ -68,6 +68,7 @@ _FEW_VALUES = frozenset(
 )
 # The spellings of a value whose case does not count. The spelling without capitals has no row.
 _SPELLING = "spelling:"
+_WORK_OF_TAG = "work of tag:"
 
 Key = tuple[str, str]
 ValueNumbers = tuple[int, int, int, int]
@@ -253,13 +254,18 @@ def _list_keys(
 
 
 def _list_work_keys(section: SectionFacts) -> Iterator[Key]:
-    is_of_project = section.lifecycle == PROJECT
-    if section.is_empty or not (is_of_project or section.task is not None):
+    if section.is_empty:
         return
     status = fold_ascii(section.status or "")
+    if section.tags:
+        is_open, is_waiting = status not in CLOSED, not section.task
+        value = f"{section.priority or ''} {is_open:d} {is_waiting:d}"
+        for field, tag in _list_tag_keys(section.tags):
+            if field == "tag":
+                yield f"{_WORK_OF_TAG}{tag}", value
     if status in FINISHED:
         return
-    if is_of_project:
+    if section.lifecycle == PROJECT:
         yield OF_PROJECT, ""
         yield KIND_OF_PROJECT, section.kind or NO_KIND
         for tag in section.tags.split("\x1f") if section.tags else ():
@@ -316,7 +322,8 @@ def _spell(field: str, folded: str, text: str) -> dict[Key, None]:
 
 def _is_many(field: str, value: str) -> bool:
     """Whether this is one of perhaps many values, of which the commonest are listed."""
-    return field not in _FEW_VALUES and value != NO_VALUE and not field.startswith(_SPELLING)
+    is_few = field in _FEW_VALUES or field.startswith((_SPELLING, _WORK_OF_TAG))
+    return not is_few and value != NO_VALUE
 
 
 def name_meta_field(key: str) -> str:
@@ -501,6 +508,7 @@ _TOP = (
     "SELECT value, {n}, {notes} FROM counts WHERE field = ? AND {n} > 0 AND {those}"
     " ORDER BY {order} LIMIT ?"
 )
+_VALUES = "SELECT value FROM counts WHERE field = ?"
 _ROW = "SELECT n, n_notes, n_all, n_notes_all FROM counts WHERE field = ? AND value = ?"
 # The spellings of values, the commonest of each first, and how many sections have the value.
 _SPELLINGS = (
@@ -542,6 +550,20 @@ class KeptCounts:
             return n_all, n_notes_all
         more, more_notes = self._changed.get((field, value), (0, 0))
         return n + more, n_notes + more_notes
+
+    def list_work_of_tag(self, tag: str) -> Counter[tuple[str | None, int, int]]:
+        """Count the sections with a text and this tag, or a tag nested in it, by their priority,
+        whether they are open, and whether they have no task.
+        """
+        field = f"{_WORK_OF_TAG}{fold_ascii(tag)}"
+        values = {value for (value,) in self._reader.rows(_VALUES, (field,))}
+        values |= {value for name, value in self._changed if name == field}
+        counts: Counter[tuple[str | None, int, int]] = Counter()
+        for value in values:
+            priority, is_open, is_waiting = value.split(" ")
+            n_sections, _ = self.read(field, value)
+            counts[priority or None, int(is_open), int(is_waiting)] = n_sections
+        return counts
 
     def list(self, field: str, *, most: int) -> list[tuple[str | None, int, int]]:
         """Return the commonest values of a field with their numbers of sections and notes. Months

@@ -52,11 +52,12 @@ READING_VERSION = 23
 # the level of the largest segment, which would be merged as well.
 MERGING = "('automerge', 0), ('usermerge', 2), ('crisismerge', 512), ('deletemerge', 0)"
 
-# The sections of tasks that have a text and are not finished; `s` is the table's name and a dot.
+# The sections that have a text and are not finished; `s` is the table's name and a dot.
 OPEN_WORK = (
-    "{s}task IS NOT NULL AND {s}is_empty IS NULL AND NOT coalesce(lower({s}status) IN"
+    "{s}is_empty IS NULL AND NOT coalesce(lower({s}status) IN"
     f" ({', '.join(map(repr, sorted(FINISHED)))}), 0)"
 )
+HAS_NO_TASK = "(coalesce({s}task, '') = '')"
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -117,9 +118,6 @@ CREATE TABLE sections(
   outlook INTEGER
 ) STRICT;
 CREATE INDEX sections_by_anchor ON sections(file, slugs);
-CREATE INDEX sections_of_work
-  ON sections(coalesce(priority, 'P9'), at, kind, status, expires)
-  WHERE {OPEN_WORK.format(s="")};
 CREATE INDEX sections_expiring ON sections(expires, outlook, moment) WHERE expires IS NOT NULL;
 
 CREATE TABLE outlooks(
@@ -282,6 +280,11 @@ QUESTION_INDEXES = (
     "CREATE INDEX files_by_time ON files(mtime_ns)",
     "CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL",
     "CREATE INDEX sections_by_class ON sections(kind, importance, priority, moment)",
+    (
+        f"CREATE INDEX sections_of_work ON sections({HAS_NO_TASK.format(s='')},"
+        " coalesce(priority, 'P9'), at, kind, status, expires)"
+        f" WHERE {OPEN_WORK.format(s='')}"
+    ),
     "CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE, at) WHERE task IS NOT NULL",
     (
         "CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE, at)"

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
+from msgspec.structs import replace
+
 from memsyncd.core.search.filters import Filters
-from memsyncd.core.search.tasks import BLOCKED, CLOSED, FINISHED, RECORDS
+from memsyncd.core.search.tasks import BLOCKED, CLOSED, FINISHED, LAST_PRIORITY, RECORDS
 from memsyncd.store.counts import (
     KIND_OF_PROJECT,
     META,
     OF_PROJECT,
     TAG_OF_PROJECT,
+    TOTAL,
     WORK,
     KeptCounts,
     Moment,
@@ -26,7 +30,7 @@ from memsyncd.store.filters import compile_hidden, compile_section_filters
 from memsyncd.store.groups import GroupTimes, compute_times
 from memsyncd.store.pages import SORT_KEYS, WITH_ACCESSES, OrderName
 from memsyncd.store.pool import Reader, encode_numbers
-from memsyncd.store.schema import OPEN_WORK
+from memsyncd.store.schema import HAS_NO_TASK, OPEN_WORK
 from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
 
 
@@ -61,8 +65,9 @@ _WORK_COLUMNS = (
     " coalesce(s.extra ->> 'blocked_by', f.extra ->> 'blocked_by')"
 )
 _WORK = f"SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {{allowed}} ORDER BY f.path, s.start_line"
+_HAS_NO_TASK = HAS_NO_TASK.format(s="s.")
 _OPEN = (
-    f"sections s INDEXED BY sections_of_work {{join}} WHERE {OPEN_WORK.format(s='s.')} AND NOT"
+    f"sections s {{join}} WHERE {_HAS_NO_TASK} = 0 AND {OPEN_WORK.format(s='s.')} AND NOT"
     f" coalesce(s.kind IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
 )
 _N_OPEN = f"SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM {_OPEN}"
@@ -276,6 +281,21 @@ _FIRST_BY_PRIORITY = (
     " AND (coalesce(s.task, '') = '' OR NOT :is_waiting)"
     f" ORDER BY coalesce(s.priority, 'P9'), s.at, f.path, s.start_line LIMIT :most"
 )
+# As long as only a tag is asked for, the first sections are looked for in the order of an index.
+_IN_ORDER = (
+    f"SELECT {_WORK_COLUMNS} FROM sections s CROSS JOIN files f ON f.id = s.file"
+    f" WHERE {_HAS_NO_TASK} = :has_no_task AND coalesce(s.priority, 'P9') = :priority"
+    f" AND {OPEN_WORK.format(s='s.')} AND s.status IS NOT 'archived'"
+    " AND s.id NOT IN (SELECT value FROM json_each(:without)) AND EXISTS (SELECT 1 FROM tags t"
+    " WHERE t.section = s.id AND (t.tag = :tag COLLATE NOCASE OR"
+    " t.tag COLLATE NOCASE > :tag || '/' AND t.tag COLLATE NOCASE < :tag || '0')){allowed}"
+    " ORDER BY s.at, f.path, s.start_line LIMIT :most"
+)
+_OF_NUMBERS = (
+    f"SELECT s.priority, NOT coalesce(lower(s.status) IN {_CLOSED}, 0), {_HAS_NO_TASK}, count(*)"
+    " FROM sections s WHERE s.id IN (SELECT value FROM json_each(:without)) GROUP BY 1, 2, 3"
+)
+_IS_KEYWORD = "SELECT 1 FROM keywords WHERE keyword = ? COLLATE NOCASE LIMIT 1"
 # The sections with typed links, and what these name: a note, and a heading of it.
 _NAMING = (
     "SELECT DISTINCT s.id, l.target, l.heading FROM linking k CROSS JOIN files f ON f.path = k.path"
@@ -287,6 +307,17 @@ _NAMED = (
     " CROSS JOIN files f ON f.path = v.value ->> 0 CROSS JOIN sections s ON s.file = f.id"
     " WHERE coalesce(json_extract(s.heading, '$[#-1]'), f.path) = v.value ->> 1 AND {allowed}"
 )
+
+
+def _find_tag(reader: Reader, filters: Filters) -> str | None:
+    """Return the tag if the filters ask for nothing else, and no section has it as a keyword."""
+    if len(filters.tags) != 1 or not filters.tags[0].isascii():
+        return None
+    others = replace(filters, tags=())
+    if not others.is_hiding_alone or filters.includes_archived or filters.includes_expired:
+        return None
+    tag = filters.tags[0].lstrip("#").rstrip("/")
+    return None if reader.rows(_IS_KEYWORD, (tag,)) else tag
 
 
 class PriorityCount(NamedTuple):
@@ -310,16 +341,59 @@ class WaitingSections:
         self._reader = reader
         self._allowed, self._bindings = compile_section_filters(reader, filters, have_text=True)
         self._without = encode_numbers(sorted(self._find_named(relation)))
+        self._filters = filters
+        self._tag = _find_tag(reader, filters)
 
     def count(self) -> list[PriorityCount]:
-        return [*map(PriorityCount._make, self._rows(_N_BY_PRIORITY, without=self._without))]
+        if self._tag is None:
+            rows = self._rows(_N_BY_PRIORITY, without=self._without)
+            return [*map(PriorityCount._make, rows)]
+        kept = KeptCounts(self._reader, self._filters.now_s).list_work_of_tag(self._tag)
+        for *of_section, n in self._reader.rows(_OF_NUMBERS, {"without": self._without}):
+            kept[of_section[0], of_section[1], of_section[2]] -= n
+        return [PriorityCount(*of_section, n) for of_section, n in kept.items() if n]
 
     def find_first(self, *, most: int, is_waiting: bool = False) -> list[OutlinedWork]:
         """Return the first open sections, or the first that wait for a task: P0 first, then the
         oldest, then by path and line.
         """
+        if self._tag is not None:
+            counts = [
+                each
+                for each in self.count()
+                if each.is_open and (each.is_waiting or not is_waiting)
+            ]
+            n_open = sum(each.n for each in counts)
+            if not n_open:
+                return []
+            n_all, _ = KeptCounts(self._reader, self._filters.now_s).read(TOTAL)
+            # One of so many sections is passed over for each that is returned.
+            if n_open * n_open > most * n_all:
+                return self._find_in_order(counts, most)
         bound = {"without": self._without, "most": most, "is_waiting": is_waiting}
         return [*map(OutlinedWork._make, self._rows(_FIRST_BY_PRIORITY, **bound))]
+
+    def _find_in_order(self, counts: Iterable[PriorityCount], most: int) -> list[OutlinedWork]:
+        hidden, bindings = compile_hidden(self._reader, self._filters)
+        statement = _IN_ORDER.format(allowed=f" AND {hidden}" if hidden else "")
+        first: list[OutlinedWork] = []
+        by_priority = sorted(counts, key=lambda each: each.priority or LAST_PRIORITY)
+        for priority, several in groupby(by_priority, lambda each: each.priority or LAST_PRIORITY):
+            n_left = most - len(first)
+            if not n_left:
+                break
+            bound = {"without": self._without, "tag": self._tag, "priority": priority}
+            of_priority = [
+                OutlinedWork._make(row)
+                for each in several
+                for row in self._reader.rows(
+                    statement,
+                    {**bindings, **bound, "has_no_task": each.is_waiting, "most": n_left},
+                )
+            ]
+            of_priority.sort(key=lambda work: (work.at, work.place))
+            first += of_priority[:n_left]
+        return first
 
     def _find_named(self, relation: str) -> set[int]:
         naming: dict[tuple[str, str], set[int]] = {}

@@ -53,7 +53,6 @@ GROWING: dict[str, str] = {
     "duplicates": "compares all sections, some at a time",
     "access.stats": "sorts all sections that were recalled",
     "topic.list": "reads the sections of recalled topics until no other can be among the first",
-    "triage": "SQL counts and orders all sections with the tag",
     "archive": "counts all memories in an index",
     "cleanup": "counts the memories with a limited lifetime and the expired ones in an index",
     "signal.inbox": "counts all unread signals to the agent",
