@@ -279,7 +279,7 @@ def render_explanation(hit: Mapping[str, Any]) -> list[str]:
     ]
     lines = [
         f"words  {'; '.join(filter(None, words)) or 'none: found by its meaning'}",
-        f"score  {' + '.join(added) or '0'}{''.join(factors)}",
+        f"score  {' + '.join(added) or 'near 0: most passages have these words'}{''.join(factors)}",
     ]
     if "worth" in parts:
         lines.append(render_worth(parts))

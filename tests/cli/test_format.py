@@ -90,6 +90,8 @@ def test_an_explanation_has_three_lines_and_leaves_out_parts_that_change_nothing
         "worth  0.40 = recency 0.50 × accesses 1.00 × importance 0.80",
     ]
     assert render(hit).splitlines()[2:] == ["  " + line for line in render_explanation(hit)]
+    common = render_explanation(HIT | {"explain": {"stems": 0.0}})[1]
+    assert common == "score  near 0: most passages have these words"
 
 
 def test_an_explanation_knows_every_part_of_a_score() -> None:
