@@ -59,7 +59,7 @@ class AskedConsole(Console):
         (["-w", "notes"], {"sections": False}),
         (["--notes", "--json"], {}),
         (["--sections"], {}),
-        (["--notes", "--sort", "decay"], {"sort": "decay"}),
+        (["--notes", "--sort", "decay"], {"sort": "decay", "explain": True}),
     ],
 )
 def test_sections_are_requested_only_if_they_are_printed(

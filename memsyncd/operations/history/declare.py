@@ -278,7 +278,7 @@ OPERATIONS = (
         paths=_PLACES,
         command=Command(
             words="history purge",
-            summary="delete revisions for good; notes stay unchanged",
+            summary="erase earlier texts for good; notes stay unchanged",
             omit=("anchor", "path", "revision"),
             extra=(
                 Extra(
@@ -327,6 +327,7 @@ OPERATIONS = (
         command=Command(
             words="diff",
             group="Write",
+            summary="show what a change did to a note, or to all of its notes",
             omit=("anchor", "path", "revision", "all"),
             gone=_NO_REVISION,
             extra=(_REVISION_TARGET,),

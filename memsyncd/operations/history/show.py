@@ -145,8 +145,8 @@ def find_purged(args: Args, console: Console) -> dict[str, Any]:
         containing = read_stdin(console).removesuffix("\n")
     if (args.target, args.change_set, containing) == (None, None, None) and not args.all:
         raise BadRequest(
-            "history purge: name the revisions to delete",
-            hint="name a note, --change-set N, --containing TEXT or --everything",
+            "history purge: name the earlier texts to erase",
+            hint="name a note, a change N, --containing TEXT or --everything",
         )
     return {**find_revision(args, console), "containing": containing}
 

@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "index-project": ("Write", "summarise README, manifests and CI of a project; its plan first", "project"),
     "sources": ("Write", "list the files that index-project summarises", "project"),
     "history": ("Write", "list the changes of notes, with time and writer", "history"),
-    "diff": ("Write", "show the change of a revision", "history"),
+    "diff": ("Write", "show what a change did to a note, or to all of its notes", "history"),
     "undo": ("Write", "restore the text from before a change", "history"),
     "topic": ("Write", "notes as topics with fields: append, history, archive", "topics"),
     "task": ("Write", "list, checkpoint and summarise tasks, and print their context", "tasks"),

@@ -25,7 +25,7 @@ from memsyncd.terminal.parser import (
 def make_history_purge() -> Command:
     return Command(
         call_operation("history", "history.purge", show="show_purged", prepare="find_purged", found="revisions"),
-        summary="delete revisions for good; notes stay unchanged",
+        summary="erase earlier texts for good; notes stay unchanged",
         arguments=(
             Argument("target", "[ANCHOR|PATH|N]", "all revisions of a section, a note or a folder; or those of change N"),
         ),
