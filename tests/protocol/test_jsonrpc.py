@@ -438,7 +438,7 @@ def test_an_answer_is_one_compact_line() -> None:
 
 def test_a_notification_has_no_id() -> None:
     line = encode_notification("changed", Problems(problems=[]))
-    assert line == b'{"jsonrpc":"2.0","method":"changed","params":{"problems":[]}}'
+    assert line == b'{"jsonrpc":"2.0","method":"changed","params":{"problems":[],"n_problems":0}}'
 
 
 def test_text_that_is_not_utf8_is_answered_with_replacement_characters() -> None:
