@@ -211,6 +211,7 @@ class _Daemon:
 
     def _make_server(self) -> None:
         reads = Reads(self._workspaces, self._threads, self._clock, QUERY_THREADS)
+        reads.on_long_work_ended = self._release_memory
         limits = Limits(**structs.asdict(self._loaded.config.socket))
         handlers = Handlers(self._workspaces, self._clock, reads, self._facts(), limits)
         self._sharing = handlers.sharing

@@ -59,6 +59,8 @@ class Reads:
         self._long_works = ReadQueue(1)
         self.n_pending = 0
         """Reads that wait or run."""
+        self.on_long_work_ended: Callable[[], None] = lambda: None
+        """Called after each long work, which leaves much freed memory behind."""
         workspaces.stalls.add_pool(threads.pool)
 
     async def run(
@@ -92,6 +94,8 @@ class Reads:
             raise
         finally:
             self.n_pending -= 1
+            if is_long:
+                self.on_long_work_ended()
 
     async def _run_in_thread(
         self, read: Callable[[], T], token: CancellationToken, slot: Slot

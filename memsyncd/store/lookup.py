@@ -142,9 +142,10 @@ def stream_notes(
                 yield _note(row, of_note)
 
 
-def read_note_paths(reader: Reader) -> list[str]:
-    """Return the paths of all indexed notes."""
-    return [str(row[0]) for row in reader.rows("SELECT path FROM files ORDER BY path")]
+def read_note_paths(reader: Reader, *, after: str = "", limit: int = -1) -> list[str]:
+    """Return the paths of all indexed notes, or of the first notes after a path."""
+    statement = "SELECT path FROM files WHERE path > ? ORDER BY path LIMIT ?"
+    return [str(path) for (path,) in reader.rows(statement, (after, limit))]
 
 
 def read_note_digests(reader: Reader) -> dict[str, str]:

@@ -67,12 +67,38 @@ class SimilarGroup(NamedTuple):
 MAX_HOLDING: Final = 32
 # Texts are compared in several passes, so that the lists of the texts that have a feature never
 # take more memory than for so many texts.
-TEXTS_A_PASS: Final = 20_000
+TEXTS_A_PASS: Final = 8_000
 # The places in which features are counted: a byte each.
 _N_COUNTERS: Final = 1 << 22
 _MOST_COUNTED: Final = 255
 # So many texts are compared between two calls of `note_progress`.
 TEXTS_A_STEP: Final = 20
+
+
+class _Numbers:
+    """Lists of 32-bit numbers, one after another in a single array: freed memory between many small
+    arrays would never go back to the system.
+    """
+
+    __slots__ = ("_ends", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers = array("I")
+        self._ends = array("Q", [0])
+
+    def append(self, numbers: Iterable[int]) -> None:
+        self._numbers.extend(numbers)
+        self._ends.append(len(self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, at: int) -> array[int]:
+        return self._numbers[self._ends[at] : self._ends[at + 1]]
+
+    def count(self, at: int) -> int:
+        """Return the length of a list."""
+        return self._ends[at + 1] - self._ends[at]
 
 
 class CopyFinder:
@@ -87,14 +113,14 @@ class CopyFinder:
 
     def __init__(self, least: float) -> None:
         self._least = least
-        self._texts: list[array[int]] = []
+        self._texts = _Numbers()
         self._counters = bytearray(_N_COUNTERS)
-        self._parents: list[int] = []
+        self._parents = array("I")
         self._lowest: dict[int, float] = {}
 
     def add(self, features: Features) -> None:
         """Add a text. Texts are named by their positions."""
-        numbers = array("I", {hash(feature) & 0xFFFFFFFF for feature in features})
+        numbers = {hash(feature) & 0xFFFFFFFF for feature in features}
         counters = self._counters
         for number in numbers:
             place = number % _N_COUNTERS
@@ -119,31 +145,34 @@ class CopyFinder:
         """Compare all texts, and join near copies. `note_progress` is called again and again, with
         the number of compared texts.
         """
-        probes: list[array[int]] = []
-        for at, text in enumerate(self._texts):
+        probes = _Numbers()
+        for at in range(len(self._texts)):
             if at % TEXTS_A_STEP == 0:
                 note_progress(0)
-            probes.append(self._choose_probes(text))
+            probes.append(self._choose_probes(self._texts[at]))
         n_passes = 1 + len(probes) // TEXTS_A_PASS
         for part in range(n_passes):
             holding: dict[int, list[int]] = {}
-            for at, numbers in enumerate(probes):
+            for at in range(len(probes)):
                 if at % TEXTS_A_STEP == 0:
                     note_progress((part * len(probes) + at) // n_passes)
-                own = [number for number in numbers if number % n_passes == part]
+                own = [number for number in probes[at] if number % n_passes == part]
                 self._compare_all(at, own, holding)
 
     def _compare_all(self, at: int, numbers: Sequence[int], holding: dict[int, list[int]]) -> None:
         """Compare a text with the earlier texts that have one of these features."""
-        features = frozenset(self._texts[at])
+        texts, least = self._texts, self._least
+        features = frozenset(texts[at])
         compared: set[int] = set()
         for number in numbers:
             others = holding.setdefault(number, [])
             for other in others:
                 if other not in compared:
                     compared.add(other)
-                    similarity = _compare(features, self._texts[other], self._least)
-                    if similarity >= self._least:
+                    if not _may_be_alike(len(features), texts.count(other), least):
+                        continue
+                    similarity = _compare(features, texts[other])
+                    if similarity >= least:
                         self.join(other, at, similarity)
             if len(others) < MAX_HOLDING:
                 others.append(at)
@@ -165,23 +194,26 @@ class CopyFinder:
             at = parents[at]
         return at
 
-    def _choose_probes(self, text: array[int]) -> array[int]:
+    def _choose_probes(self, text: array[int]) -> list[int]:
         """Return the rarest features of a text, the rarest first, without features that no other
         text has.
         """
         if len(text) < MIN_FEATURES:
-            return array("I")
+            return []
         counters = self._counters
         ordered = sorted((counters[number % _N_COUNTERS], number) for number in text)
         prefix = ordered[: _count_prefix(len(text), self._least)]
-        return array("I", [number for n, number in prefix if n > 1])
+        return [number for n, number in prefix if n > 1]
 
 
-def _compare(features: frozenset[int], other: array[int], least: float = 0.0) -> float:
+def _compare(features: frozenset[int], other: array[int]) -> float:
     n_all = len(features) + len(other)
-    if not n_all or 2 * min(len(features), len(other)) < least * n_all:
-        return 0.0
-    return 2 * len(features.intersection(other)) / n_all
+    return 2 * len(features.intersection(other)) / n_all if n_all else 0.0
+
+
+def _may_be_alike(n_features: int, n_other: int, least: float) -> bool:
+    """False if even texts with all features of the shorter one in common would differ too much."""
+    return 2 * min(n_features, n_other) >= least * (n_features + n_other)
 
 
 def _count_prefix(n_features: int, least: float) -> int:

@@ -12,9 +12,10 @@ copies depends on the model.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -417,13 +418,34 @@ class _Compared(NamedTuple):
     n_characters: int
 
 
+class _AllCompared(Sequence[_Compared]):
+    """The compared sections, which take the memory of their letters alone."""
+
+    def __init__(self) -> None:
+        self._anchors = bytearray()
+        self._ends = array("Q", [0])
+        self._lengths = array("Q")
+
+    def append(self, anchor: str, n_characters: int) -> None:
+        self._anchors += anchor.encode()
+        self._ends.append(len(self._anchors))
+        self._lengths.append(n_characters)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __getitem__(self, at: Any) -> Any:
+        anchor = self._anchors[self._ends[at] : self._ends[at + 1]].decode()
+        return _Compared(anchor, self._lengths[at])
+
+
 def _collect_sections(
     workspace: Workspace, filters: StoreFilters, finder: CopyFinder
-) -> list[_Compared]:
+) -> _AllCompared:
     """Add the texts of the sections that pass the filters, by path and line."""
     with workspace.acquire(COPIES_LIMIT_S) as reader:
         paths = [path for path, _ in find_page(reader, filters, PageOrder(), path=None, limit=-1)]
-    sections: list[_Compared] = []
+    sections = _AllCompared()
     for at in range(0, len(paths), NOTES_PER_READ):
         _note_progress(workspace, "reading notes", len(paths), at)
         several = paths[at : at + NOTES_PER_READ]
@@ -434,7 +456,7 @@ def _collect_sections(
                 for section in note.sections:
                     first = max(section.span.start - 1, n_front_lines)
                     text = "\n".join(lines[first : section.span.end])
-                    sections.append(_Compared(section.anchor, len(text)))
+                    sections.append(section.anchor, len(text))
                     finder.add(find_features(text))
     return sections
 
@@ -459,7 +481,10 @@ def _find_near_pairs(
     if pairs is None:
         return None
     anchors = read_anchors_of(reader, {chunk for pair in pairs for chunk in pair[:2]})
-    places = {compared.anchor: at for at, compared in enumerate(sections)}
+    near = {*anchors.values()}
+    places = {
+        compared.anchor: at for at, compared in enumerate(sections) if compared.anchor in near
+    }
     near_pairs: dict[_Pair, float] = {}
     for first_chunk, second_chunk, cosine in pairs:
         first, second = (

@@ -57,11 +57,13 @@ from memsyncd.store.outlooks import (
     read_timed_by_anchor,
 )
 from memsyncd.store.pool import Reader
+from memsyncd.store.sections import read_outlines
 
 # The index has the moment of a text without a time zone as if it were in UTC, and the day on which
 # a note was saved in UTC: so far it may be from the time from which the age of a memory counts.
 MARGIN_S = 25 * 3600
 _FIRST, _AFTER = -(2**62), 2**62
+NOTES_PER_WALK = 20
 # Memories of a list with more are found by reading notes by path, until the page is full.
 MAX_LISTED = 1_000
 
@@ -215,11 +217,13 @@ class RuleCounts:
             local, utc = (
                 datetime.fromtimestamp(valuation.now_s, zone).isoformat() for zone in (None, UTC)
             )
-            for section, number, moment in find_expired(self._reader, local, utc):
-                outlook = self._outlooks[number]
-                verdict = rule.judge(outlook, moment, 0, has_expired=True)
-                self._move(section, number, moment, verdict)
-                done.add(section)
+            verdicts = {
+                number: rule.judge(outlook, 0, 0, has_expired=True)
+                for number, outlook in self._outlooks.items()
+            }
+            expired = find_expired(self._reader, local, utc)
+            self._move_all(expired, verdicts)
+            done.update(section for section, _, _ in expired)
         if rule.below is not None and valuation.accesses:
             named = read_timed_by_anchor(self._reader, valuation.accesses)
             self._judge_timed(
@@ -239,13 +243,25 @@ class RuleCounts:
                 self._move(memory.section, memory.outlook, memory.moment, verdict)
 
     def _move(self, section: int, number: int, moment: int, verdict: Verdict | None) -> None:
-        """Count a memory by its own verdict, and not by the verdict of its part."""
-        parts = self._parts[number]
-        at = bisect_right(parts, moment, key=lambda part: part.range.first) - 1
-        before = parts[at].verdict
-        self._add(before, -1, -mark_section(section))
-        self._add(verdict, 1, mark_section(section))
-        self._moved[section] = before and before[0], verdict and verdict[0]
+        self._move_all([(section, number, moment)], {number: verdict})
+
+    def _move_all(
+        self, memories: Iterable[tuple[int, int, int]], verdicts: Mapping[int, Verdict | None]
+    ) -> None:
+        """Count memories by a verdict of their own, and not by the verdict of their part. Each has
+        the id, the outlook and the moment of its first section; `verdicts` are by outlook.
+        """
+        before: dict[tuple[int, int], list[int]] = {}
+        ends = {number: [part.range.after for part in self._parts[number]] for number in verdicts}
+        for section, number, moment in memories:
+            before.setdefault((number, bisect_right(ends[number], moment)), []).append(section)
+        for (number, at), sections in before.items():
+            old, new = self._parts[number][at].verdict, verdicts[number]
+            pair = old and old[0], new and new[0]
+            n, total = len(sections), sum(map(mark_section, sections))
+            self._add(old, -n, -total)
+            self._add(new, n, total)
+            self._moved.update(dict.fromkeys(sections, pair))
 
     def find_sections(self, kind: str) -> set[int]:
         """Return the ids of the first sections of the memories with a verdict. The time grows with
@@ -286,17 +302,21 @@ def plan_by_rule(
                 read = placed if must_read else placed[page.offset : n_last]
                 left.update(path for _, path in read)
         walked = counted.counts.keys() - shown.keys()
-        paths = read_note_paths(reader) if walked else []
         generation = read_generation(reader)
     maker = PlanMaker(act, rule.judge_memory, rule.valuation)
 
     def has(kind: str, memory: Memory, at: int) -> bool:
         return page.has(at) if kind in walked else memory.head.section in shown[kind]
 
-    for several, notes in read_notes(workspace, paths):
-        if all(maker.counts[kind] >= min(n_last, counted.counts[kind]) for kind in walked):
+    after = ""
+    while any(maker.counts[kind] < min(n_last, counted.counts[kind]) for kind in walked):
+        with workspace.acquire(PLAN_LIMIT_S) as reader:
+            paths = read_note_paths(reader, after=after, limit=NOTES_PER_WALK)
+            notes = read_outlines(reader, paths)
+        if not paths:
             break
-        left.difference_update(several)
+        after = paths[-1]
+        left.difference_update(paths)
         maker.add(list_memories(notes), has)
     for _, notes in read_notes(workspace, sorted(left)):
         maker.add(list_memories(notes), has)
