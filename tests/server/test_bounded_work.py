@@ -53,8 +53,6 @@ GROWING: dict[str, str] = {
     "duplicates": "compares all sections, some at a time",
     "access.stats": "sorts all sections that were recalled",
     "topic.list": "reads the sections of recalled topics until no other can be among the first",
-    "archive": "counts all memories in an index",
-    "cleanup": "counts the memories with a limited lifetime and the expired ones in an index",
     "signal.inbox": "counts all unread signals to the agent",
 }
 """The calls whose work grows with the workspace, each with the reason."""

@@ -65,7 +65,7 @@ MARGIN_S = 25 * 3600
 _FIRST, _AFTER = -(2**62), 2**62
 NOTES_PER_WALK = 20
 # Memories of a list with more are found by reading notes by path, until the page is full.
-MAX_LISTED = 1_000
+MAX_LISTED = 250
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
