@@ -257,7 +257,7 @@ export function nameAnchor(anchor, title) {
 export function plainText(text) {
   return text.replace(/!?\[\[([^\]|]*\|)?([^\]]*)\]\]/g, "$2").replace(/!?\[([^\]]*)\]\([^)\s]*\)/g, "$1")
     .replace(/\|[\s:|-]*-{3,}[\s:|-]*\|/g, " · ").replace(/\s*\|\s*/g, " · ").replace(/(^|\s)(?:- )?\[([ x])\] /gi, (_, before, mark) => `${before}${mark === " " ? "☐" : "☑"} `)
-    .replace(/(^|\s)(?:#{1,6}|>|```\w*|-{3,}) /g, "$1").replace(/(^|\s)[-+] /g, "$1· ").replace(/`/g, "").replace(/^[\s·]+|[\s·]+$/g, "").replace(/(?: · )+/g, " · ");
+    .replace(/(^|\s)(?:#{1,6}|>|```\w*|-{3,}) /g, "$1").replace(/(^|\s)[-+] /g, "$1· ").replace(/(^|[\s(])_([^\s_](?:[^_]*[^\s_])?)_(?=[\s).,;:!?]|$)/g, "$1$2").replace(/`/g, "").replace(/^[\s·]+|[\s·]+$/g, "").replace(/(?: · )+/g, " · ");
 }
 
 /** The path of the note of an anchor or a link; a path stays as it is. @param {string} place */

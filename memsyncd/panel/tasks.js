@@ -78,7 +78,7 @@ export class TasksView extends View {
       h("li", { class: "card" }, h("a", { class: "entry", href: this.noteHref(section.path, section.start_line) }, section.heading.at(-1) ?? nameSection(section)),
         h("div", {}, badges({ kind: section.kind, priority: section.priority, task: task ? null : section.task, status: section.status === "open" ? null : section.status })),
         listBlockers(section) && h("p", { class: "quiet small" }, `waits for ${listBlockers(section)}`),
-        texts[at], title === "Ready" && h("div", { class: "tools" }, h("button", { type: "button", class: "plain", "aria-label": `Done: ${section.heading.at(-1) ?? section.anchor}`, onclick: () => void finish(this, section.anchor) }, "Done"))))) : h("p", { class: "quiet" }, without));
+        texts[at], title === "Ready" && h("div", { class: "tools" }, h("button", { type: "button", class: "plain", "aria-label": `Mark as done: ${section.heading.at(-1) ?? section.anchor}`, onclick: () => void finish(this, section.anchor) }, "Mark as done"))))) : h("p", { class: "quiet" }, without));
   }
 
   /** @param {any[]} signals */
