@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.daemon.conftest import Place
+from tests.daemon.conftest import wait_until
 from tests.growing import SECTIONS_A_NOTE, write_notes
 from tests.panel.chromium import PROGRAM, VIEWS, measure_view, open_page, running_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+    from memsyncd.client import Client
     from tests.daemon.conftest import Daemon, Home
 
 pytest.importorskip("playwright.sync_api", reason="not installed: playwright")
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="not installed: chromium")
 N_SECTIONS = (1_000, 10_000)
+INDEX_S = 300.0
 MOST = 1.3
 """A view that has so many times as much in the larger workspace grows with it."""
 LEAST_ELEMENTS, LEAST_BYTES = 1_000, 40_000
@@ -38,10 +40,16 @@ def workspaces(home: Home, daemon: Daemon) -> list[str]:
     for n_sections in N_SECTIONS:
         root = home.make_folder()
         write_notes(root, n_sections // SECTIONS_A_NOTE)
-        place = Place(home, daemon, root)
-        ids.append(place.id)
-        place.client.close()
+        with daemon.client() as client:
+            ids.append(client.call("workspace.add", path=str(root))["workspaces"][0]["id"])
+            wait_until(lambda: is_ready(client), "it never became ready", limit_s=INDEX_S)
     return ids
+
+
+def is_ready(client: Client) -> bool:
+    """True if all workspaces are indexed."""
+    listed = client.call("status")["workspaces"]
+    return all(each["state"] == "ready" and not each["pending"] for each in listed)
 
 
 @pytest.mark.parametrize("case", VIEWS)

@@ -326,7 +326,7 @@ def test_a_live_update_keeps_the_focus_and_what_was_opened(
     assert not panel.page.locator(".tree details[open]").count()
     panel.show("notes", path=".memories/a.md")
     # The tree follows.
-    assert panel.page.locator(".tree a[aria-current]").is_visible()
+    panel.page.locator(".tree a[aria-current]").wait_for()
     panel.page.get_by_text("and its metadata").click()
     entry = panel.page.get_by_role("link", name="Its history")
     entry.focus()
@@ -755,7 +755,7 @@ def test_the_tree_reads_folders_when_they_are_opened_and_finds_notes_by_their_na
     page.get_by_label("Filter the notes").fill("")
     # A note that no folder has read yet is shown where it stands.
     panel.show("notes", path=".memories/deep/lake/heron.md")
-    assert tree.locator("a[aria-current]", has_text="A tall bird").is_visible()
+    tree.locator("a[aria-current]", has_text="A tall bird").wait_for()
     assert panel.errors == []
 
 
