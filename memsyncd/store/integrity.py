@@ -35,7 +35,15 @@ from memsyncd.store.connection import (
 )
 from memsyncd.store.details import Row
 from memsyncd.store.pool import Reader
-from memsyncd.store.rows import N_VALUE_COLUMNS, Ids, Rows, add_note, read_stat_row
+from memsyncd.store.rows import (
+    FILE_COLUMNS,
+    N_VALUE_COLUMNS,
+    NAMES_OF_SECTION,
+    Ids,
+    Rows,
+    add_note,
+    read_stat_row,
+)
 from memsyncd.store.texts import inflate, read_note_text
 
 SUFFIX = "-check"
@@ -473,13 +481,13 @@ def _is_alone(wal: Path, files: set[Path]) -> bool:
 _RECORDED = (
     "SELECT size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files WHERE path = ?"
 )
+_NAMES_OF_FILE = FILE_COLUMNS.split(", ")
+# The columns before it are the id and the record of the file on the disk.
+_LINES = _NAMES_OF_FILE.index("lines")
 _STORED = {
-    "file": "SELECT digest, size, lines, title, day, kind, tags, topic, extra"
-    " FROM files WHERE path = ?",
+    "file": f"SELECT digest, size, {', '.join(_NAMES_OF_FILE[_LINES:])} FROM files WHERE path = ?",
     "sections": (
-        "SELECT s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
-        " s.priority, s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated,"
-        " s.expires, s.day, s.topic, s.moment, s.is_empty, s.extra, o.lifecycle, o.kind,"
+        f"SELECT {', '.join(f's.{name}' for name in NAMES_OF_SECTION[1:-1])}, o.lifecycle, o.kind,"
         " o.priority, o.importance, o.kinds, o.is_project, o.is_archived FROM files f"
         " JOIN sections s ON s.file = f.id LEFT JOIN outlooks o ON o.id = s.outlook"
         " WHERE f.path = ?"
@@ -630,7 +638,7 @@ def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
     file = rows.files[0]
     return {
         # The numbers of a topic, at the end, depend on the configured kinds.
-        "file": [(file[2], file[3], *file[10:-N_VALUE_COLUMNS])],
+        "file": [(file[2], file[3], *file[_LINES:-N_VALUE_COLUMNS])],
         "sections": [(*row[2:-1], *outlooks[row[-1]]) for row in rows.sections],
         "tags": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.tags)),
         "keywords": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.keywords)),

@@ -62,25 +62,25 @@ _INT_MAX = 2**63 - 1
 _WRAP = 2**64
 _EARLIEST_NS = -(2**61)  # 1896
 
-_FILE_COLUMNS = (
+FILE_COLUMNS = (
     "id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, generation, lines,"
     " title, day, kind, tags, topic, extra, is_blank"
 )
 _VALUE_COLUMNS = "salience, latest, salience_all, latest_all"
 N_VALUE_COLUMNS = len(_VALUE_COLUMNS.split(","))
-_FILE_VALUES = ",".join("?" * len(_FILE_COLUMNS.split(",")))
-_FILE = f"INSERT INTO files({_FILE_COLUMNS}, {_VALUE_COLUMNS}) VALUES({_FILE_VALUES},?,?,?,?)"
+_FILE_VALUES = ",".join("?" * len(FILE_COLUMNS.split(",")))
+_FILE = f"INSERT INTO files({FILE_COLUMNS}, {_VALUE_COLUMNS}) VALUES({_FILE_VALUES},?,?,?,?)"
 _VALUE_NUMBERS = ",".join(f"?{_FILE_VALUES.count('?') + n}" for n in range(1, 5))
 # The first value is the id.
 _FILE_UPDATE = "UPDATE files SET {} WHERE id = ?1".format(
-    ", ".join(f"{name} = ?{n}" for n, name in enumerate(_FILE_COLUMNS.split(", "), 1) if n > 1)
+    ", ".join(f"{name} = ?{n}" for n, name in enumerate(FILE_COLUMNS.split(", "), 1) if n > 1)
 )
 # For a change of text alone: it leaves the columns of most indexes as they are.
-_N_OF_STAT = _FILE_COLUMNS.split(", ").index("title")
+_N_OF_STAT = FILE_COLUMNS.split(", ").index("title")
 _TEXT_OF_FILE_UPDATE = "UPDATE files SET {} WHERE id = ?1".format(
     ", ".join(
         f"{name} = ?{n}"
-        for n, name in enumerate(_FILE_COLUMNS.split(", ")[:_N_OF_STAT], 1)
+        for n, name in enumerate(FILE_COLUMNS.split(", ")[:_N_OF_STAT], 1)
         if name not in ("id", "path")
     )
 )
@@ -92,15 +92,15 @@ _SECTION_COLUMNS = (
     " status, task, session, source, created, updated, expires, day, topic, moment, at, is_empty,"
     " extra, outlook"
 )
-_NAMES_OF_SECTION = _SECTION_COLUMNS.split(", ")
+NAMES_OF_SECTION = _SECTION_COLUMNS.split(", ")
 _get_counted_columns = itemgetter(
-    *map(_NAMES_OF_SECTION.index, (*COLUMNS, "day", "expires", "extra", "is_empty", "at"))
+    *map(NAMES_OF_SECTION.index, (*COLUMNS, "day", "expires", "extra", "is_empty", "at"))
 )
-_get_counted_of_file = itemgetter(*map(_FILE_COLUMNS.split(", ").index, COUNTED_OF_NOTE))
+_get_counted_of_file = itemgetter(*map(FILE_COLUMNS.split(", ").index, COUNTED_OF_NOTE))
 _TASK, _SESSION, _AT = map(SectionFacts._fields.index, ("task", "session", "at"))
-_get_topic_columns = itemgetter(*map(_NAMES_OF_SECTION.index, TOPIC_COLUMNS))
-_get_outlook_columns = itemgetter(*map(_NAMES_OF_SECTION.index, OUTLOOK_COLUMNS))
-_SECTION_VALUES = ",".join("?" * len(_NAMES_OF_SECTION))
+_get_topic_columns = itemgetter(*map(NAMES_OF_SECTION.index, TOPIC_COLUMNS))
+_get_outlook_columns = itemgetter(*map(NAMES_OF_SECTION.index, OUTLOOK_COLUMNS))
+_SECTION_VALUES = ",".join("?" * len(NAMES_OF_SECTION))
 _SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,{_SECTION_VALUES})"
 _OF_FILE = "file = ?"
 _SECTIONS_OF_FILE = (
@@ -143,7 +143,7 @@ _SECTIONS_BY_ID = (
 )
 _CHUNKS_OF_LINES = f"{_CHUNK_ROW} WHERE {_OF_LINES} ORDER BY start_line, id"
 _FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
-_CHANGED_FILE = f"SELECT {_FILE_COLUMNS}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
+_CHANGED_FILE = f"SELECT {FILE_COLUMNS}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
 _NOTE_FACTS = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
 _OUTLINE = (
     "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
@@ -361,7 +361,7 @@ def change_note(
 
 def _change_file(connection: apsw.Connection, old: Row, new: Row) -> None:
     """Change the row of a file, with its values."""
-    n_columns = len(_FILE_COLUMNS.split(", "))
+    n_columns = len(FILE_COLUMNS.split(", "))
     if old[n_columns:] != new[n_columns:]:
         connection.execute(_VALUED_FILE_UPDATE, new)
     elif old[1] != new[1] or old[_N_OF_STAT:] != new[_N_OF_STAT:]:
@@ -741,7 +741,7 @@ def _update_sections(
     for (section_id, *old), row in changes:
         if tuple(old) != row:
             differing = [at for at, value in enumerate(row) if value != old[at]]
-            columns = tuple(_NAMES_OF_SECTION[at] for at in differing)
+            columns = tuple(NAMES_OF_SECTION[at] for at in differing)
             values = (*(row[at] for at in differing), section_id)
             changed.setdefault(columns, []).append(values)
     for columns, rows in changed.items():

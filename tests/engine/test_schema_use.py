@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import apsw
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.core.search.filters import Filters as Conditions
 from memsyncd.engine.accesses import note_accesses, store_accesses
@@ -34,6 +35,8 @@ from memsyncd.operations.stats.run import compute_access_stats, compute_stats
 from memsyncd.operations.topics.declare import TopicListParams
 from memsyncd.operations.topics.run import list_topics
 from memsyncd.operations.travel import SignalLine, SignalLines
+from memsyncd.operations.upkeep.declare import ArchiveParams
+from memsyncd.operations.upkeep.run import plan_archive
 from memsyncd.store import pages
 from memsyncd.store.pages import PageOrder
 from memsyncd.store.work import find_first_groups
@@ -190,6 +193,7 @@ def ask(bench: Bench) -> None:
         params = TopicListParams(sort="recency", include_archived=is_all)
         assert list_topics(workspace, SEARCH_POLICY, params, now_s=1.0).topics
     count_sections_of(workspace)
+    plan_upkeep(workspace, bench.config)
     find_latest(workspace)
     find_problems(workspace)
     # Its name and its block are the targets of links.
@@ -229,6 +233,12 @@ def count_sections_of(workspace: Workspace) -> None:
     stats = StatsParams(filters=Filters(include_archived=True, include_expired=True))
     for params in (StatsParams(), stats):
         compute_stats(workspace, SEARCH_POLICY, params, now_s=1.0, accesses={})
+
+
+def plan_upkeep(workspace: Workspace, config: Config) -> None:
+    valuation = make_valuation(config, 1.0)
+    for params in (ArchiveParams(), ArchiveParams(filters=Filters(kind=["decision"]))):
+        plan_archive(workspace, config, params, valuation)
 
 
 def find_columns(bench: Bench) -> Columns:

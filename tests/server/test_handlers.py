@@ -30,14 +30,14 @@ from memsyncd.errors import StoreCorrupt
 from memsyncd.operations.changes.declare import SubscribeParams
 from memsyncd.operations.context.declare import ContextParams
 from memsyncd.operations.daemon import Facts, Load, ServerCounters
-from memsyncd.operations.fields import Params, WorkspaceParams
+from memsyncd.operations.fields import Params
 from memsyncd.operations.links.declare import LinksParams
 from memsyncd.operations.notes import read as notes_read
 from memsyncd.operations.notes.declare import GetParams, ListParams
 from memsyncd.operations.search.declare import SearchParams
 from memsyncd.operations.semantic.declare import SemanticStatus
 from memsyncd.operations.stats.declare import StatsParams
-from memsyncd.operations.status.declare import PanelAddress
+from memsyncd.operations.status.declare import PanelAddress, ProblemsParams
 from memsyncd.semantic import NoVectors
 from memsyncd.server import asking
 from memsyncd.server.handlers import Handlers
@@ -156,7 +156,7 @@ def damage_table(index_path: Path, table: str) -> None:
     [
         ("list", ListParams(), "sections"),
         ("get", GetParams(anchor="MEMORY.md#redis"), "sections"),
-        ("problems", WorkspaceParams(), "problems"),
+        ("problems", ProblemsParams(), "problems"),
         ("context", ContextParams(), "sections"),
     ],
 )
