@@ -265,7 +265,7 @@ def limit_to_range(reader: Reader, chunks: Sequence[int]) -> str:
     FTS5 passes over matches outside of it at once. The chunks of a folder lie together.
     """
     if not chunks:
-        return ""
+        return "AND 0"  # no match is passed over
     memo = reader.memo
     if "last_chunk" not in memo:
         memo["last_chunk"] = reader.rows("SELECT max(id) FROM chunks")[0][0] or 0
