@@ -266,13 +266,19 @@ def limit_to_range(reader: Reader, chunks: Sequence[int]) -> str:
     """
     if not chunks:
         return "AND 0"  # no match is passed over
+    first, last = min(chunks), max(chunks)
+    # A range makes each match within it dearer.
+    is_small = (last - first) * 2 < read_last_chunk(reader)
+    return f"AND rowid >= {first} AND rowid <= {last}" if is_small else ""
+
+
+def read_last_chunk(reader: Reader) -> int:
+    """Return the highest id of a chunk, 0 if there is none."""
     memo = reader.memo
     if "last_chunk" not in memo:
         memo["last_chunk"] = reader.rows("SELECT max(id) FROM chunks")[0][0] or 0
-    first, last = min(chunks), max(chunks)
-    # A range makes each match within it dearer.
-    is_small = (last - first) * 2 < memo["last_chunk"]
-    return f"AND rowid >= {first} AND rowid <= {last}" if is_small else ""
+    last: int = memo["last_chunk"]
+    return last
 
 
 def compile_section_filters(

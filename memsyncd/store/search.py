@@ -32,6 +32,7 @@ from memsyncd.store.filters import (
     compile_filters,
     compile_match_filters,
     limit_to_range,
+    read_last_chunk,
 )
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.sections import decode_texts
@@ -53,9 +54,10 @@ MAX_SCORED_TWICE = 50_000
 # Up to this number, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
 # longer. If there are more, SQLite returns only the best.
 MAX_SORTED = 1_600
-# So many times the rows that are needed are read, before filters are checked: first half as many
-# more, then many more. If too few of them pass, the filters are checked for all matches.
-CHECKED_TIMES = (1.5, 16)
+# If filters let at least this share of chunks pass, they are checked for the best matches only:
+# scoring a match takes less than checking it. So many times the rows that are likely to be needed
+# are read then. The share is that of a sample of so many chunks.
+LEAST_PASSING, SPARE_ROWS, N_SAMPLED = 0.5, 1.3, 64
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}, {PROPERTIES_WEIGHT}"
 # Columns in the order of a row's fields; each score is computed once, for the order.
@@ -66,6 +68,10 @@ _MATCHING = (
     " WHERE chunks_fts MATCH :match {allowed}{best}) best CROSS JOIN chunks c ON c.id = best.id"
 )
 _BEST = " ORDER BY raw_score DESC LIMIT :limit"
+_N_PASSING = (
+    "SELECT count(*), total({passes}) FROM json_each(:sample) v CROSS JOIN chunks c"
+    " ON c.id = v.value"
+)
 _TIED_IN_ORDER = (
     "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM chunks_fts WHERE chunks_fts MATCH :match"
     " {allowed} AND -bm25(chunks_fts, {weights}) = :least LIMIT :most)"
@@ -424,14 +430,23 @@ def _read_best(
 
     if not allowed.checked:
         return read(most, allowed.listed)
-    # Scoring a match takes less than checking whether it passes.
-    for times in CHECKED_TIMES:
-        n_read = int(times * most)
+    share = _estimate_passing(reader, allowed) if is_limited else 0.0
+    if share and share >= LEAST_PASSING:
+        n_read = int(most / share * SPARE_ROWS)
         rows = read(n_read, allowed.listed, allowed.check("best.id"))
         passing = [row[:7] for row in rows if row[7]]
-        if len(passing) >= most or len(rows) < n_read or not is_limited:
+        if len(passing) >= most or len(rows) < n_read:
             return passing
     return read(most, allowed.allowed)
+
+
+def _estimate_passing(reader: Reader, allowed: MatchFilters) -> float:
+    """Return about the share of chunks that pass the filters that are checked, 0 to 1."""
+    last = read_last_chunk(reader)
+    sample = encode_numbers(range(1, last + 1, max(1, last // N_SAMPLED)))
+    statement = _N_PASSING.format(passes=allowed.check("c.id"))
+    [(n_chunks, n_passing)] = reader.rows(statement, {**allowed.bindings, "sample": sample})
+    return n_passing / n_chunks if n_chunks else 0.0
 
 
 def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) -> dict[int, float]:

@@ -253,10 +253,14 @@ def test_of_many_chunks_with_equal_scores_the_first_by_path_are_found(
     ]
 
 
-@pytest.mark.parametrize("times", [(), (0,), (1,), (1.5, 16)])
+@pytest.mark.parametrize("share_and_spare", [(0.5, 1.3), (0.0, 1.0), (0.0, 0.01), (2.0, 1.3)])
 @pytest.mark.parametrize("hidden", [0, 1, 3, 39, 40])
 def test_filters_checked_for_the_best_matches_find_what_listed_ones_find(
-    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch, hidden: int, times: tuple[float, ...]
+    index: Index,
+    put: Put,
+    monkeypatch: pytest.MonkeyPatch,
+    hidden: int,
+    share_and_spare: tuple[float, float],
 ) -> None:
     """Of each 40 notes `hidden` are archived or have expired; many texts are equal."""
     for number in range(N_TIES + 60):
@@ -282,7 +286,8 @@ def test_filters_checked_for_the_best_matches_find_what_listed_ones_find(
                 for n_matching in (0, math.inf)
             ]
 
-    monkeypatch.setattr("memsyncd.store.search.CHECKED_TIMES", times)
+    for name, value in zip(("LEAST_PASSING", "SPARE_ROWS"), share_and_spare, strict=True):
+        monkeypatch.setattr(f"memsyncd.store.search.{name}", value)
     assert find_rows(is_listed=False) == find_rows(is_listed=True)
 
 
