@@ -388,7 +388,7 @@ class CountChanges:
             old, new = read_note_counts(self._connection.execute, file_id, moments)
             self._add(new, 1)
             self._add(old, -1)
-            self._times.lost.update(key for key in old if key[0] in GROUPED)
+            self._times.changed.update(key for key in old if key[0] in GROUPED)
 
     def add(self, columns: tuple[Any, ...], sections: Iterable[SectionRow]) -> None:
         """Add the numbers of a note; `columns` are `COUNTED_OF_NOTE`."""
@@ -439,13 +439,11 @@ class CountChanges:
         self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
 
     def _note_times(self, facts: NoteFacts, n: int) -> None:
-        for section, _ in facts.sections:
-            for key in section.groups:
-                if n < 0:
-                    self._times.lost.add(key)
-                elif n > 0 and not self.moment.has_expired(section.expires):
+        for section, n_alike in facts.sections:
+            for group in section.groups:
+                if not self.moment.has_expired(section.expires):
                     status, at = section.status or "", section.at or ""
-                    self._times.add(key, at, kind=section.kind, status=status)
+                    self._times.add(group, at, section.kind, status, n=n * n_alike)
 
     def _write_firsts(self, paths: Mapping[str, tuple[set[str], set[str]]]) -> None:
         """Write the first note of each kind; `paths` are those that a kind has lost and gained."""

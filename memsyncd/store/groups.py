@@ -8,6 +8,7 @@ records the end of a session. Like the counts, they hold for the moment `counted
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -48,40 +49,54 @@ class GroupTimes(NamedTuple):
         last_all, is_ended = max(ends)
         return GroupTimes(last, last_all or None, is_ended or None)
 
+    def may_lose(self, lost: GroupTimes) -> bool:
+        """True if the times may be those of sections that were lost."""
+        return bool(
+            (lost.last and lost.last == self.last)
+            or (lost.last_all and lost.last_all == self.last_all)
+        )
+
 
 class GroupChanges:
     """Collects the tasks and sessions whose sections change in a transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._gained: dict[GroupName, GroupTimes] = {}
-        self.lost: set[GroupName] = set()
-        """The groups that may have lost a section."""
+        self._sections: Counter[tuple[GroupName, GroupTimes]] = Counter()
+        """How many sections with these times each group has gained; less than 0 for lost ones."""
+        self.changed: set[GroupName] = set()
+        """The groups whose times are computed by their sections."""
 
-    def add(self, group: GroupName, at: str, *, kind: str | None, status: str) -> None:
-        """Note a visible section that a group has gained."""
+    def add(self, group: GroupName, at: str, kind: str | None, status: str, *, n: int) -> None:
+        """Note `n` visible sections that a group has gained, or has lost if `n` is less than 0."""
         is_end = kind == "session" and status.lower() == ENDED
-        section = GroupTimes(None if status == ARCHIVED else at, at, is_end or None)
-        self._gained[group] = self._gained.get(group, GroupTimes()).join(section)
+        times = GroupTimes(None if status == ARCHIVED else at, at, is_end or None)
+        self._sections[group, times] += n
 
     def write(self, utc: str, local: str) -> None:
         """Write the times of the groups, as of a moment. The sections are in the database."""
-        changed: list[tuple[str | int | None, ...]] = []
-        for group in {*self._gained, *self.lost}:
+        gained: dict[GroupName, GroupTimes] = {}
+        lost: dict[GroupName, GroupTimes] = {}
+        for (group, times), n in self._sections.items():
+            if n:
+                side = gained if n > 0 else lost
+                side[group] = side.get(group, GroupTimes()).join(times)
+        rows: list[tuple[str | int | None, ...]] = []
+        for group in {*gained, *lost, *self.changed}:
             row = self._connection.execute(_READ, group).fetchone()
             if row is None:
                 continue  # it has lost its last section
             before = GroupTimes(*row)
-            if group in self.lost:
+            if group in self.changed or before.may_lose(lost.get(group, GroupTimes())):
                 after = compute_times(self._connection.execute, group, utc, local)
             else:
-                after = before.join(self._gained[group])
+                after = before.join(gained.get(group, GroupTimes()))
             if after != before:
-                changed.append((*after, *group))
-        self._gained.clear()
-        self.lost.clear()
-        if changed:
-            self._connection.executemany(_PUT, changed)
+                rows.append((*after, *group))
+        self._sections.clear()
+        self.changed.clear()
+        if rows:
+            self._connection.executemany(_PUT, rows)
 
 
 def compute_times(

@@ -179,13 +179,23 @@ _ANCHORS_AMONG = (
     f"SELECT {ANCHOR} FROM json_each(:paths) v CROSS JOIN files f ON f.path = v.value"
     " CROSS JOIN sections s ON s.file = f.id"
 )
-# The sections of one kind in the order of an index: each part is sorted by what follows.
-_PARTS_OF_KIND = (
-    "s.importance > :rank ORDER BY s.importance DESC, s.moment DESC",
-    "s.importance = :rank ORDER BY s.moment DESC",
-    "s.importance IS NULL ORDER BY s.moment DESC",
-    "s.importance < :rank ORDER BY s.importance DESC, s.moment DESC",
+# Of some sections of one kind, the latest first.
+_LATEST_OF_CLASS = (
+    f"SELECT :rank, s.moment, s.importance IS NOT NULL, s.id, {ANCHOR} {FROM_SECTIONS}{{where}}"
+    " AND s.kind = :of_kind AND s.importance IS :importance AND s.priority IS :priority"
+    " ORDER BY s.moment DESC, s.id DESC LIMIT :most"
 )
+_IMPORTANCES = "SELECT DISTINCT importance FROM standings WHERE kind = ? UNION SELECT NULL"
+_PRIORITIES = ("P0", "P1", "P2", "P3", None)
+_HAS_CLASSES = "SELECT 1 FROM sqlite_schema WHERE name = 'sections_by_class'"
+
+
+def has_classes(reader: Reader) -> bool:
+    """False during a first index, which makes the index of classes at its end."""
+    memo = reader.memo
+    if "has_classes" not in memo:
+        memo["has_classes"] = bool(reader.rows(_HAS_CLASSES))
+    return bool(memo["has_classes"])
 
 
 def _encode_paths(anchors: Iterable[str]) -> str:
@@ -210,23 +220,27 @@ def find_first_anchors(
     bindings["most"] = limit
     rest = importances[""]
     kinds = {kind.lower() for each in filters.chain() for kind in each.kinds}
-    if not kinds:
+    if not kinds or not has_classes(reader):
         bindings |= {"ranks": json.dumps(importances), "rest": rest}
         order = "coalesce(s.importance, :ranks ->> s.kind, :rest) DESC, s.moment DESC"
         rows = reader.rows(f"{_ANCHORS}{where} ORDER BY {order} LIMIT :most", bindings)
         return [row[0] for row in rows], False
-    ranked: list[tuple[float, int, str]] = []
+    ranked: dict[float, list[tuple[str, float | None]]] = {}
     for kind in kinds:
-        rank = importances.get(kind, rest)
-        bound = {**bindings, "of_kind": kind, "rank": rank}
-        for part in _PARTS_OF_KIND:
-            ranked += reader.rows(
-                f"SELECT coalesce(s.importance, :rank), s.moment, {ANCHOR} {FROM_SECTIONS}"
-                f"{where} AND s.kind = :of_kind AND {part} LIMIT :most",
-                bound,
-            )
-    ranked.sort(key=itemgetter(0, 1), reverse=True)
-    return [anchor for _, _, anchor in ranked[:limit]], False
+        for (importance,) in reader.rows(_IMPORTANCES, (kind,)):
+            rank = importances.get(kind, rest) if importance is None else importance
+            ranked.setdefault(rank, []).append((kind, importance))
+    first: list[tuple[Any, ...]] = []
+    statement = _LATEST_OF_CLASS.format(where=where)
+    for rank in sorted(ranked, reverse=True):
+        for kind, importance in ranked[rank]:
+            bound = {**bindings, "rank": rank, "of_kind": kind, "importance": importance}
+            for priority in _PRIORITIES:
+                first += reader.rows(statement, {**bound, "priority": priority})
+        if len(first) >= limit:
+            break
+    first.sort(reverse=True)
+    return [row[-1] for row in first[:limit]], False
 
 
 def find_anchors_among(reader: Reader, filters: Filters, anchors: Iterable[str]) -> list[str]:

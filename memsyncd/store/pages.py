@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from memsyncd.core.search.filters import Filters
 from memsyncd.store.filters import compile_section_filters, find_file_ids
-from memsyncd.store.lookup import DAY
+from memsyncd.store.lookup import DAY, has_classes
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
 
@@ -84,7 +84,7 @@ def find_page(
         is_limited = is_narrow or path is not None
         if (
             is_streamable
-            and _has_index(reader)
+            and has_classes(reader)
             and not (is_limited and _are_few(reader, passing, bindings))
         ):
             page = _Page(reader, order, passing, bindings, limit)
@@ -160,7 +160,6 @@ _NEXT = (
     " AND s.moment < :moment ORDER BY s.moment DESC LIMIT 1)"
     f" SELECT {_WORTHS} FROM next s"
 )
-_HAS_INDEX = "SELECT 1 FROM sqlite_schema WHERE name = 'sections_by_class'"
 _LEAST_WORTH = 5e-324
 
 
@@ -213,14 +212,6 @@ def stream_groups(
             yield key, group
         for row in reader.rows(_NEXT, {**bindings, **group._asdict()}):
             heapq.heappush(heap, (GroupKey(*row[:2]), number, SectionGroup(*row[2:])))
-
-
-def _has_index(reader: Reader) -> bool:
-    """False during a first index, which makes the index of classes at its end."""
-    memo = reader.memo
-    if "has_classes" not in memo:
-        memo["has_classes"] = bool(reader.rows(_HAS_INDEX))
-    return bool(memo["has_classes"])
 
 
 # --- pages of groups ----------------------------------------------------------------------------

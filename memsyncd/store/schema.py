@@ -278,16 +278,15 @@ QUESTION_INDEXES = (
     "CREATE INDEX files_with_topics ON files(id) WHERE instr(coalesce(topic, title), ',')",
     "CREATE INDEX files_blank ON files(path) WHERE is_blank",
     "CREATE INDEX files_by_time ON files(mtime_ns)",
-    "CREATE INDEX sections_by_kind ON sections(kind, importance, moment) WHERE kind IS NOT NULL",
     "CREATE INDEX sections_by_class ON sections(kind, importance, priority, moment)",
     (
         f"CREATE INDEX sections_of_work ON sections({HAS_NO_TASK.format(s='')},"
         " coalesce(priority, 'P9'), at, kind, status, expires)"
         f" WHERE {OPEN_WORK.format(s='')}"
     ),
-    "CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE, at) WHERE task IS NOT NULL",
+    "CREATE INDEX sections_by_task ON sections(task COLLATE NOCASE) WHERE task IS NOT NULL",
     (
-        "CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE, at)"
+        "CREATE INDEX sections_by_session ON sections(session COLLATE NOCASE)"
         " WHERE session IS NOT NULL"
     ),
     "CREATE INDEX sections_by_source ON sections(source COLLATE NOCASE) WHERE source IS NOT NULL",

@@ -67,9 +67,9 @@ def test_pages_of_groups_are_those_of_all_sections_sorted(
                     f"{name_note(n)}#part-{at}": times for (n, at), times in recalls.items()
                 }
                 keys = bind_sort_keys(make_valuation(Config(), NOW_S, accesses))
-                patch.setattr(pages, "_has_index", lambda _: False)
+                patch.setattr(pages, "has_classes", lambda _: False)
                 every = find_page(reader, filters, PageOrder(name, keys), path=path, limit=9)
-                patch.setattr(pages, "_has_index", lambda _: True)
+                patch.setattr(pages, "has_classes", lambda _: True)
                 # Each group is read by paths, or sorted, and some recalls only raise bounds.
                 patch.setattr(pages, "_are_few", lambda *_: False)
                 patch.setattr(pages, "MAX_SORTED", most[0])
