@@ -40,7 +40,6 @@ WHOLE = {"records.backup", "memory.export", "sync", "memory.import", "share.log"
 
 MATCHES = "bm25 reads each passage that has one of the words"
 GROWING: dict[str, str] = {
-    "search several words": MATCHES,
     "search for nothing": "counts up to 1,000 matches, and the tags of these",
     "search for a common word": MATCHES,
     "recall by kind": "compares up to 500 sections of the kind, and reads up to 200 of them",
