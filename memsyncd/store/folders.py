@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from memsyncd.core.markdown.links import make_key
+from memsyncd.core.markdown.links import fold_name
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import decode_texts
 
@@ -36,16 +36,17 @@ SELECT
 FROM entries e WHERE e.path IS NOT NULL
 """
 # A word is in the path, the title or another name of the note, or it is its kind; `#word` begins
-# a tag of its front matter.
+# a tag of its front matter. SQL's `lower` folds only the letters of ASCII.
 _HAS_WORD = (
-    "(instr(lower(f.path), :word_{n}) OR instr(lower(f.title), :word_{n})"
-    " OR f.kind = :word_{n} COLLATE NOCASE OR EXISTS("
-    "SELECT 1 FROM names m WHERE m.file = f.id AND instr(m.key, :key_{n})))"
+    "(instr({fold}(f.path), :word_{n}) OR instr({fold}(f.title), :word_{n})"
+    " OR {fold}(ifnull(f.kind, '')) = :word_{n} OR EXISTS("
+    "SELECT 1 FROM names m WHERE m.file = f.id AND instr(m.key, :word_{n})))"
 )
 _HAS_TAG = (
     "EXISTS(SELECT 1 FROM json_each(iif(f.tags = '', '[]', f.tags)) t"
-    " WHERE instr(lower(t.value), :word_{n}) = 1 OR instr(t.value, :key_{n}) = 1)"
+    " WHERE instr({fold}(t.value), :word_{n}) = 1)"
 )
+_FOLD_FUNCTION = "fold_name"
 _NOTES = "SELECT f.path, f.title, f.kind, f.tags FROM {source} ORDER BY f.path LIMIT :limit"
 _AMONG = _NOTES.format(source="json_each(:paths) v CROSS JOIN files f ON f.path = v.value")
 
@@ -100,10 +101,14 @@ def find_by_name(reader: Reader, words: Sequence[str], *, after: str, limit: int
     bindings: dict[str, Any] = {"after": after, "limit": limit}
     conditions = ["f.path > :after"]
     for n, word in enumerate(words):
-        is_tag, text = word[:1] == "#", word.removeprefix("#")
-        # SQL folds only the letters of ASCII.
-        bindings |= {f"word_{n}": text.lower(), f"key_{n}": text if is_tag else make_key(text)}
-        conditions.append((_HAS_TAG if is_tag else _HAS_WORD).format(n=n))
+        text = word.removeprefix("#")
+        bindings[f"word_{n}"] = fold_name(text)
+        name = "lower"
+        if not text.isascii():
+            name = _FOLD_FUNCTION
+            folding: Any = fold_name
+            reader.connection.create_scalar_function(name, folding, 1, deterministic=True)
+        conditions.append((_HAS_TAG if word[:1] == "#" else _HAS_WORD).format(n=n, fold=name))
     statement = _NOTES.format(source=f"files f WHERE {' AND '.join(conditions)}")
     return _read(reader, statement, bindings)
 

@@ -63,6 +63,8 @@ def test_notes_are_found_by_parts_of_their_names_and_a_large_folder_is_not_count
     index.apply([
         put("work/Plan.md", "---\nkind: decision\ntags: [Auth, later]\naliases: The road map\n---\n# Über\n"),
         put("work/old/plan-b.md", "# Second\n"),
+        put("A\u0308mter/Bar.md", "text"),
+        put("root.md", "# Either/Or\n"),
         *(put(f"many/{number}.md", "text") for number in range(MOST_COUNTED + 1)),
     ])  # fmt: skip
     with index.pool.acquire(10.0) as reader:
@@ -75,7 +77,13 @@ def test_notes_are_found_by_parts_of_their_names_and_a_large_folder_is_not_count
         found = ("über",), ("road",), ("decision",), ("#auth",), ("#la", "plan")
         assert [find(*words) for words in found] == [[plan]] * len(found)
         assert find("second", "old") == [second]
+        # Letters fold as in links, and a word with a folder is looked for with it.
+        offices = ("Ämter",), ("ämter", "bar.md"), ("ÄMTER/b",)
+        assert [find(*words) for words in offices] == [["A\u0308mter/Bar.md"]] * len(offices)
+        assert find("foo/bar") == find("plan.md", "second") == []
+        assert find("either/or") == ["root.md"]
+        assert "A\u0308mter/Bar.md" in find("/")
         assert find("#map") == find("plan", "gone") == []
         assert len(find("many")) == 9
-        [many, _] = list_entries(reader, "", limit=9)
+        [_, many, *_] = list_entries(reader, "", limit=9)
         assert many == ListedEntry("many", is_folder=True, n_notes=MOST_COUNTED)

@@ -190,13 +190,13 @@ def list_names(path: str, title: str, others: Iterable[str] = ()) -> tuple[str, 
     """
     name = _cut_suffixes(_spell_out(path)).rpartition("/")[2]
     texts = (title, *others, *_list_days(name), *_list_ids(name, title))
-    folded = (_fold(text.strip().lstrip("/")) for text in texts)
+    folded = (fold_name(text.strip().lstrip("/")) for text in texts)
     return tuple(dict.fromkeys((make_path_name(path), *filter(None, folded))))
 
 
 def make_path_name(path: str) -> str:
     """The name made of a note's path: a slash, then the folded path without suffixes."""
-    return f"/{_fold(_cut_suffixes(_spell_out(path)))}"
+    return f"/{fold_name(_cut_suffixes(_spell_out(path)))}"
 
 
 @lru_cache(maxsize=4096)
@@ -209,7 +209,7 @@ def make_key(text: str) -> str:
     last = _spell_out(text).replace("\\", "/").strip("/ ").rpartition("/")[2]
     if last in (".", ".."):
         return _make_end(text).rpartition("/")[2].strip()
-    return _fold(_cut_suffixes(last)).strip()
+    return fold_name(_cut_suffixes(last)).strip()
 
 
 def make_id_key(text: str) -> str:
@@ -264,7 +264,7 @@ def _list_ids(name: str, title: str) -> Iterator[str]:
     if len(first) == _LETTERS_OF_ID or any(map(str.isdigit, first)):
         is_day = first.isdecimal() and _MONTH.match(name)
         is_long = first.isdecimal() and len(first) >= _DIGITS_OF_ID
-        if is_long or (title and not is_day and not _fold(title).startswith(first)):
+        if is_long or (title and not is_day and not fold_name(title).startswith(first)):
             yield first
 
 
@@ -279,14 +279,14 @@ def _find_path(folder: str, target: str, paths: set[str]) -> str | None:
 
 
 def _find_named(folder: str, target: str, named: Sequence[NamedNote]) -> Sequence[str]:
-    end, title = f"/{_make_end(target)}", _fold(target.strip())
+    end, title = f"/{_make_end(target)}", fold_name(target.strip())
     matching = [path for path, name in named if name[:1] == "/" and name.endswith(end)]
     matching = matching or [path for path, name in named if name == title]
     return sorted({*matching}, key=lambda path: _distance(folder, path))
 
 
 def _list_named(target: str, named: Sequence[NamedNote]) -> list[str]:
-    end, title = f"/{_make_end(target)}", _fold(target.strip())
+    end, title = f"/{_make_end(target)}", fold_name(target.strip())
     return [
         path for path, name in named if name == title or (name[:1] == "/" and name.endswith(end))
     ]
@@ -299,7 +299,7 @@ def _make_end(target: str) -> str:
         path = posixpath.normpath(path)
         while path.startswith("../"):
             path = path[3:]
-    return _fold(_cut_suffixes(path))
+    return fold_name(_cut_suffixes(path))
 
 
 def _spell_out(path: str) -> str:
@@ -307,7 +307,8 @@ def _spell_out(path: str) -> str:
     return decode_target(path).replace("___", "/")
 
 
-def _fold(text: str) -> str:
+def fold_name(text: str) -> str:
+    """The text without a difference of case, or of how its accents are encoded."""
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", text).casefold()
