@@ -192,6 +192,8 @@ class MemoryCommand(TypedDict, total=False):
     update_links: bool | None
     # `rename`: if false, change nothing, and name the notes whose links would be updated.
     apply: bool
+    # `delete`: if false, refuse to delete text that memsyncd did not write.
+    confirm: bool | None
     # Digest of the note as the writer has read it; if the note has another digest, nothing is done.
     # Empty for a note that does not exist.
     if_digest: str | None

@@ -5,14 +5,14 @@ All functions but `parse_target` are for jobs of the worker, which owns records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.sections import make_slug
-from memsyncd.core.paths import MEMORY_FOLDER, parse_note_path
+from memsyncd.core.paths import MEMORY_FOLDER, NotePath, parse_note_path
 from memsyncd.engine.accesses import follow_notes, store_noted
 from memsyncd.engine.answers import store_answers
 from memsyncd.engine.clock import Clock
@@ -22,6 +22,7 @@ from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.files.read import TextFile
 from memsyncd.operations.history.declare import DiffParams, HistoryParams, PurgeParams, UndoParams
 from memsyncd.operations.share.rules import OWN_COMMAND
 from memsyncd.operations.stats.declare import AccessStatsParams
@@ -34,6 +35,7 @@ from memsyncd.store.history import (
     RevisionFilter,
 )
 
+CONFIRM_HINT = "if it is meant, add confirm: true"
 UNDO = "undo"
 """The command that the history records for an undo."""
 _FOREIGN = (EXTERNAL, FIRST_SEEN, OWN_COMMAND)
@@ -141,6 +143,20 @@ def is_own_text(history: History, path: str, digest: str) -> bool:
             return True
         wanted = revision.old_digest
     return False
+
+
+def list_foreign_texts(
+    workspace: Workspace, config: Config, files: Iterable[tuple[NotePath, TextFile]]
+) -> list[str]:
+    """Return the paths of the files that have text which memsyncd did not write. Without a history,
+    this is unknown, and every file counts. For the worker.
+    """
+    history = find_history(workspace, config)
+    return [
+        path.text
+        for path, file in files
+        if history is None or not is_own_text(history, path.text, file.digest)
+    ]
 
 
 def read_texts(history: History, revision: Revision) -> tuple[bytes | None, bytes | None]:

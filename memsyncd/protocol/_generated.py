@@ -605,6 +605,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'insert_line': 'The line after which the text is inserted; 0 for the beginning of the note.',
         'update_links': '`rename`: change the links of all notes so that they lead to the same notes as before, in the same change set.',
         'apply': '`rename`: if false, change nothing, and name the notes whose links would be updated.',
+        'confirm': '`delete`: if false, refuse to delete text that memsyncd did not write.',
         'if_digest': 'Digest of the note as the writer has read it; if the note has another digest, nothing is done. Empty for a note that does not exist.',
         'dialect': "The wording of the answer: `docs` as in Anthropic's documents, or `sdk` as in its Python SDK where the two differ.",
     },

@@ -9,11 +9,18 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadRequest, ConfirmationNeeded
 from memsyncd.terminal._generated import CURRENT
-from memsyncd.terminal.console import CLIENT, WRITE_MS, only_reads, read_typed, show_answer
+from memsyncd.terminal.console import (
+    CLIENT,
+    WRITE_MS,
+    can_ask,
+    only_reads,
+    read_typed,
+    show_answer,
+)
 from memsyncd.terminal.places import resolve_places
-from memsyncd.terminal.terminal import clean_values
+from memsyncd.terminal.terminal import clean_line, clean_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,6 +128,22 @@ def send(method: str, params: Mapping[str, object], args: Args, console: Console
     if isinstance(workspace, list):
         return console.call_on_several(workspace, method, **request)
     return console.call_on(workspace, method, **request)
+
+
+def send_confirmed(
+    method: str, params: Mapping[str, object], args: Args, console: Console, *, question: str
+) -> Answer:
+    """Send as `send`. If the daemon needs a confirmation and a terminal is there, ask and send
+    again. Raises ConfirmationNeeded without a terminal, BadRequest for another answer than yes.
+    """
+    try:
+        return send(method, params, args, console)
+    except ConfirmationNeeded as failure:
+        if not can_ask():
+            raise
+        if not console.confirm(f"{clean_line(failure.message)}; {question}"):
+            raise BadRequest("nothing was changed", hint="answer y, or add --yes") from None
+        return send(method, {**params, "confirm": True}, args, console)
 
 
 def find_current(method: str, env: Mapping[str, str]) -> dict[str, object]:

@@ -66,7 +66,6 @@ from memsyncd.store.records import PurgeTarget, search_set_aside
 
 FILES_PER_STEP = 16
 MANY_REVISIONS = 100_000
-CONFIRM_HINT = "if it is meant, add confirm: true"
 
 # --- list ---------------------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from memsyncd.errors import BadRequest, ConfirmationNeeded
-from memsyncd.terminal.actions import send
-from memsyncd.terminal.console import DASH, can_ask, read_stdin, show_answer
+from memsyncd.errors import BadRequest
+from memsyncd.terminal.actions import send_confirmed
+from memsyncd.terminal.console import DASH, read_stdin, show_answer
 from memsyncd.terminal.format import render_age, render_count, render_size
 from memsyncd.terminal.places import find_revision
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
@@ -180,14 +180,7 @@ def show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:
 def undo(args: Args, console: Console) -> int:
     """Undo a change. If it needs a confirmation and somebody can answer, ask first."""
     params = args.params | find_change(args, console)
-    try:
-        answer = send("undo", params, args, console)
-    except ConfirmationNeeded as failure:
-        if not can_ask():
-            raise
-        if not console.confirm(f"{clean_line(failure.message)}; undo it?"):
-            raise BadRequest("nothing was undone", hint="answer y, or add --yes") from None
-        answer = send("undo", params | {"confirm": True}, args, console)
+    answer = send_confirmed("undo", params, args, console, question="undo it?")
     return show_answer(answer, args, console, show_undone)
 
 

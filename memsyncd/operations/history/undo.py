@@ -50,7 +50,6 @@ from memsyncd.operations.history.declare import (
     UndoParams,
 )
 from memsyncd.operations.history.run import (
-    CONFIRM_HINT,
     MANY_REVISIONS,
     choose_change_set,
     choose_revision,
@@ -61,6 +60,7 @@ from memsyncd.operations.history.run import (
     make_revision_info,
 )
 from memsyncd.operations.revisions import (
+    CONFIRM_HINT,
     UNDO,
     Target,
     open_history,

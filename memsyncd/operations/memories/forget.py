@@ -30,7 +30,6 @@ from memsyncd.engine.edit import (
     EditOutcome,
     Put,
     check_digest,
-    find_history,
     make_put,
 )
 from memsyncd.engine.memories import PLAN_LIMIT_S
@@ -63,9 +62,10 @@ from memsyncd.operations.memories.selection import (
 )
 from memsyncd.operations.plans import check_plan
 from memsyncd.operations.revisions import (
+    CONFIRM_HINT,
     Target,
-    is_own_text,
     iter_revisions,
+    list_foreign_texts,
     open_history,
     purge_accesses,
     read_texts,
@@ -75,7 +75,6 @@ from memsyncd.store.history import Purged
 from memsyncd.store.links import StoredLinks
 
 COMMAND: Final = "memory.forget"
-_HINT: Final = "if it is meant, add confirm: true"
 
 
 class ForgetPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,31 +318,17 @@ def make_forget_decision(
     def decide() -> tuple[Edit, ForgetPlan]:
         plan = plan_forget(workspace, config, params, now_s)
         check_plan(COMMAND, params.plan, plan.digest)
-        foreign = _find_foreign(workspace, config, plan.changes) if params.anchors else []
+        going = (change.was for change in plan.changes if isinstance(change, Delete))
+        files = (pair for was in going for pair in was.items())
+        foreign = list_foreign_texts(workspace, config, files) if params.anchors else []
         reasons = [*plan.reasons, *(f"{path} goes, which others have written" for path in foreign)]
         if reasons and not params.confirm:
-            raise ConfirmationNeeded("; ".join(reasons), hint=_HINT)
+            raise ConfirmationNeeded("; ".join(reasons), hint=CONFIRM_HINT)
         path = next(iter(plan.anchors), ".") if len(plan.anchors) == 1 else "."
         edit = Edit(command=COMMAND, client=client, path=path, operations=plan.changes)
         return edit, plan
 
     return decide
-
-
-def _find_foreign(
-    workspace: Workspace, config: Config, changes: Sequence[Put | Delete]
-) -> list[str]:
-    """Return the notes that go and have text that memsyncd did not write. Without a history, this
-    is unknown, and every note counts. For the worker.
-    """
-    history = find_history(workspace, config)
-    return [
-        path.text
-        for change in changes
-        if isinstance(change, Delete)
-        for path, file in change.was.items()
-        if history is None or not is_own_text(history, path.text, file.digest)
-    ]
 
 
 async def forget(call: Call, params: ForgetParams) -> MemoriesForgotten:

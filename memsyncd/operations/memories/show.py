@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from memsyncd.errors import BadRequest, ConfirmationNeeded
 from memsyncd.headings import join_headings
-from memsyncd.terminal.actions import send
-from memsyncd.terminal.console import can_ask, show_answer
+from memsyncd.terminal.actions import send_confirmed
+from memsyncd.terminal.console import show_answer
 from memsyncd.terminal.format import render_count
 from memsyncd.terminal.places import find_memories
 from memsyncd.terminal.terminal import clean_line, clean_values
@@ -74,14 +73,7 @@ def _describe(answer: dict[str, Any], console: Console) -> str:
 def ask_and_forget(args: Args, console: Console) -> int:
     """Forget memories; if this must be confirmed and a terminal is there, ask first."""
     params = args.params | (find_memories(args.anchors, console) if args.anchors else {})
-    try:
-        answer = send("memory.forget", params, args, console)
-    except ConfirmationNeeded as failure:
-        if not can_ask():
-            raise
-        if not console.confirm(f"{clean_line(failure.message)}; forget it?"):
-            raise BadRequest("nothing was forgotten", hint="answer y, or add --yes") from None
-        answer = send("memory.forget", params | {"confirm": True}, args, console)
+    answer = send_confirmed("memory.forget", params, args, console, question="forget it?")
     return show_answer(answer, args, console, show_forgotten, found="forgotten")
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from memsyncd.errors import ConfirmationNeeded
 from memsyncd.operations.fields import (
     AddedSection,
     ClientName,
@@ -78,6 +79,8 @@ class MemoryParams(WriteParams, frozen=True, kw_only=True):
     same change set."""
     apply: bool = True
     """`rename`: if false, change nothing, and name the notes whose links would be updated."""
+    confirm: bool | None = None
+    """`delete`: if false, refuse to delete text that memsyncd did not write."""
     if_digest: Name | None = None
     """Digest of the note as the writer has read it; if the note has another digest, nothing is
     done. Empty for a note that does not exist."""
@@ -414,6 +417,7 @@ _TOOL_HELP = {
     "new_path": "its new path",
     "update_links": "change the links of all notes so that they stay right",
     "apply": "only name the notes whose links would be updated",
+    "confirm": "delete text that others have written without a question",
     "if_digest": "only if the note still has this digest, as shown by --json",
     "dialect": "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
 }
@@ -438,7 +442,7 @@ def _make_tool_command(
         usages={"dialect": "--dialect D", "view_range": "--range A-B", "apply": "--dry-run"},
         help=_TOOL_HELP | more.pop("help", {}),
         fixed={"command": command},
-        show="show_memory",
+        show=more.pop("show", "show_memory"),
         **more,
     )
 
@@ -495,7 +499,12 @@ _TOOL_COMMANDS = (
         "delete",
         _NOTE,
         summary="delete a note, or a folder with its contents",
-        examples=("memsyncd memory delete /memories/redis.md",),
+        options=("confirm",),
+        action="ask_and_delete",
+        examples=(
+            "memsyncd memory delete /memories/redis.md",
+            "memsyncd memory delete /memories/old --yes",
+        ),
     ),
     _make_tool_command(
         "rename",
@@ -503,6 +512,7 @@ _TOOL_COMMANDS = (
         "new_path NEW",
         summary="move a note or a folder",
         options=("update_links", "apply"),
+        show="show_moved",
         examples=(
             "memsyncd memory rename /memories/draft.md /memories/redis.md",
             "memsyncd memory rename Draft Redis --update-links --dry-run",
@@ -629,7 +639,7 @@ OPERATIONS = (
         summary="Carry out one command of the memory tool.",
         shape=Shape.STEPS,
         run="notes.run:carry_out_command",
-        errors=WRITES,
+        errors=(*WRITES, ConfirmationNeeded),
         paths=Paths(absolute=("path", "old_path", "new_path")),
         reads_if={"command": "view"},
         command=_TOOL_COMMANDS,

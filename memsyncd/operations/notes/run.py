@@ -87,6 +87,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
+    ConfirmationNeeded,
     EditRefused,
     NoteNotFound,
     PathRefused,
@@ -111,6 +112,7 @@ from memsyncd.operations.notes.declare import (
     ValidateParams,
     Validation,
 )
+from memsyncd.operations.revisions import CONFIRM_HINT, list_foreign_texts
 from memsyncd.operations.similar.declare import SimilarSection
 from memsyncd.store.links import StoredLinks, read_links_with_keys
 from memsyncd.store.lookup import stream_notes
@@ -118,6 +120,8 @@ from memsyncd.store.pool import Reader
 from memsyncd.store.sections import StoredSection, read_problems
 
 SHOWN_LEVELS = 2
+# So many notes that would go are named.
+SHOWN_NOTES = 20
 
 # --- the commands -------------------------------------------------------------------------------
 
@@ -232,7 +236,7 @@ _REQUIRED = {
 }
 _OPTIONAL = {"view": ("view_range",), "str_replace": ("new_str",)}
 # The tool that models know has no such parameters, so no hint names them.
-_OWN = {"rename": ("update_links", "apply")}
+_OWN = {"delete": ("confirm",), "rename": ("update_links", "apply")}
 _PARAMETERS = tuple(
     dict.fromkeys(
         name for table in (_REQUIRED, _OPTIONAL, _OWN) for names in table.values() for name in names
@@ -389,7 +393,17 @@ def _delete(
     if path.note in was:
         _check_is_note(scope, path)
     check_digest(params.if_digest, path.text, was.get(path.note))
+    foreign = list_foreign_texts(workspace, config, was.items()) if params.confirm is False else []
+    if foreign:
+        raise ConfirmationNeeded(_describe_foreign(foreign), hint=CONFIRM_HINT)
     return _make_edit(params, path, Delete(path=path.note, was=was)), answer
+
+
+def _describe_foreign(paths: Sequence[str]) -> str:
+    n_more = len(paths) - SHOWN_NOTES
+    names = [*paths[:SHOWN_NOTES], *([f"{n_more} more"] if n_more > 0 else [])]
+    verb = "goes" if len(paths) == 1 else "go"
+    return f"{', '.join(names)} {verb}, which others have written"
 
 
 def _rename(

@@ -8,7 +8,7 @@ import sys
 
 from memsyncd.errors import BadRequest, WorkspaceNotFound
 from memsyncd.headings import join_headings
-from memsyncd.terminal.actions import send
+from memsyncd.terminal.actions import send, send_confirmed
 from memsyncd.terminal.console import (
     DASH,
     can_ask,
@@ -18,7 +18,12 @@ from memsyncd.terminal.console import (
     show_answer,
 )
 from memsyncd.terminal.format import render_count, render_meta
-from memsyncd.terminal.places import MEMORIES, find_workspace_note, parse_target
+from memsyncd.terminal.places import (
+    MEMORIES,
+    find_workspace_note,
+    parse_target,
+    resolve_places,
+)
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
 
 TYPE_CHECKING = False
@@ -68,6 +73,21 @@ def make_insertion(args: Args, console: Console) -> dict[str, Any]:
     return {"insert_line": int(args.insert_line), "insert_text": text}
 
 
+def ask_and_delete(args: Args, console: Console) -> int:
+    """Delete a note or folder. If others have written text of it, ask first."""
+    params = {"command": "delete", "confirm": False, **args.params}
+    params |= resolve_places(params, ("path",), console)
+    answer = send_confirmed("memory", params, args, console, question="delete it?")
+    return show_answer(answer, args, console, show_moved)
+
+
+def show_moved(answer: dict[str, Any], args: Args, console: Console) -> None:
+    """Print the answer to a deletion or a rename, and how to take it back."""
+    show_memory(answer, args, console)
+    if undo := console.render_undo(answer, "to revert this: "):
+        console.terminal.report(undo)
+
+
 def show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
     terminal = console.terminal
     clean_answer = clean_values(answer)
@@ -78,8 +98,6 @@ def show_memory(answer: dict[str, Any], args: Args, console: Console) -> None:
         terminal.print(clean(answer["text"]).removesuffix("\n"), hang=0)
     for path in clean_answer["updated_links"]:
         terminal.print(f"{'would update' if is_planned else 'updated'} the links of {path}")
-    if clean_answer["updated_links"] and answer["change_set"] is not None:
-        terminal.report(console.render_undo(answer, "to revert all of it: "))
     for path in clean_answer["skipped_links"]:
         terminal.warn(
             f"{path} keeps its links: it is read only here, or was saved meanwhile; "

@@ -144,12 +144,13 @@ def make_memory_insert() -> Command:
 
 def make_memory_delete() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", fixed={"command": "delete"}, places=("path",)),
+        load_action("notes", "ask_and_delete"),
         summary="delete a note, or a folder with its contents",
         arguments=(
             Argument("path", "NOTE", "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md", field="path"),
         ),
         options=(
+            Option("-y --yes", "delete text that others have written without a question", name="confirm", field="confirm"),
             Option("--if-digest DIGEST", "only if the note still has this digest, as shown by --json", field="if_digest"),
             Option("--dialect D", "answer as Anthropic's documents say (docs) or as its SDK does (sdk)", choices=("docs", "sdk"), field="dialect"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
@@ -157,13 +158,13 @@ def make_memory_delete() -> Command:
             Option("--timeout-ms MS", "give up after this long", field="timeout_ms"),
             JSON,
         ),
-        examples=("memsyncd memory delete /memories/redis.md",),
+        examples=("memsyncd memory delete /memories/redis.md", "memsyncd memory delete /memories/old --yes"),
     )
 
 
 def make_memory_rename() -> Command:
     return Command(
-        call_operation("notes", "memory", show="show_memory", fixed={"command": "rename"}, places=("old_path", "new_path")),
+        call_operation("notes", "memory", show="show_moved", fixed={"command": "rename"}, places=("old_path", "new_path")),
         summary="move a note or a folder",
         arguments=(
             Argument("old_path", "OLD", "its path, /memories/…", field="old_path"),
