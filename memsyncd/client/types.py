@@ -1599,7 +1599,7 @@ class SessionList(TypedDict):
 
 
 class SessionBlock(MemoryBlock):
-    """Unread signals, last checkpoint, summary, open discoveries, and sections to work on."""
+    """Unread signals, goal, last checkpoint, summary, open discoveries, and sections to work on."""
 
     task: str | None
     # The numbers of the unread signals. They stay unread until they are acknowledged.

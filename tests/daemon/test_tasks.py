@@ -36,6 +36,8 @@ def test_an_agent_goes_on_after_its_context_was_cleared(memory: Memsyncd) -> Non
     assert block["task"] == "WU-1"
     wanted = [
         "WU-0 is done",
+        "## Goal",
+        "Split the ports.",
         "## Last checkpoint",
         "Port definitions are complete. (milestone: a)",
         "## Open discoveries",

@@ -174,6 +174,10 @@ def list_memory_parts(
     profile = order_profile([item for item in lasting if not task or item.task != task], value)
     parts = [WorkPart("Project profile", "profile", profile, PROFILE_SHARE)]
     if is_resuming:
+        others = [item for item in kinds.get("", []) if not session or item.session == session]
+        goals = [item for item in others if _states_goal(item)]
+        if not is_whole:  # else the session's other sections have it
+            parts.append(WorkPart("Goal", "session", _order(goals, None)[:1]))
         parts.append(WorkPart("Last checkpoint", "checkpoint", _order(checkpoints, None)[:1]))
     parts.append(WorkPart("Summaries", "summary", summaries if is_whole else summaries[:1]))
     if is_resuming:
@@ -192,6 +196,19 @@ def list_memory_parts(
             WorkPart("Discoveries", "discovery", discoveries),
         ]
     return parts
+
+
+def describe_beginning(session: str, task: str | None) -> str:
+    """The text of the section that records the beginning of a session without a goal."""
+    return f"Session {session}{f' of task {task}' if task else ''} began."
+
+
+def _states_goal(item: TaskItem) -> bool:
+    return (
+        item.kind == "session"
+        and item.status != ENDED
+        and item.body != describe_beginning(item.session, item.task)
+    )
 
 
 def make_memory_chunks(parts: Iterable[WorkPart], *, max_bytes: int) -> list[ContextChunk]:

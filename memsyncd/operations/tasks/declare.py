@@ -227,7 +227,7 @@ class SessionResumeParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class SessionBlock(MemoryBlock, frozen=True, kw_only=True):
-    """Unread signals, last checkpoint, summary, open discoveries, and sections to work on."""
+    """Unread signals, goal, last checkpoint, summary, open discoveries, and sections to work on."""
 
     task: str | None
     signals: list[int]

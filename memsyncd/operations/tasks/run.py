@@ -22,6 +22,7 @@ from memsyncd.core.search.tasks import (
     CLOSED,
     ENDED,
     FINISHED,
+    describe_beginning,
     find_ready,
     summarize,
 )
@@ -352,9 +353,8 @@ def _make_task(call: Call, promoted: WorkSection, params: TriageParams) -> dict[
 
 async def start_session(call: Call, params: SessionStartParams) -> SessionStarted:
     """Append a section that records the beginning, and return it with the session's block."""
-    of_task = f" of task {params.task}" if params.task else ""
     added = await call.add_section(
-        content=params.content or f"Session {params.session}{of_task} began.",
+        content=params.content or describe_beginning(params.session, params.task),
         summary=f"Session {params.session}"[:SUMMARY_CHARS],
         kind="session",
         session=params.session,
