@@ -163,7 +163,7 @@ BASE: dict[str, dict[str, Any]] = {
     "task.summarize": {"task": "T-1"},
     "session.start": {"session": "s-9"},
     "session.resume": {"session": "s-1"},
-    "session.end": {"session": "s-9"},
+    "session.end": {"session": "s-1"},
     "signal.send": {"content": "done", "agents": ["ann"]},
     "signal.inbox": {"agent": "bob"},
     "signal.ack": {"agent": "bob", "signals": [1]},

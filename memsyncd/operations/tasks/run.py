@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.editing.sections import add_links
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.model import WORTH_ORDERS
@@ -27,7 +29,9 @@ from memsyncd.core.search.tasks import (
     summarize,
 )
 from memsyncd.core.upkeep import DISCOVERED_FROM
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.metadata import bind_sort_keys, make_valuation
+from memsyncd.engine.rebuild import require_records
 from memsyncd.engine.redaction import must_redact
 from memsyncd.engine.work import (
     CHECKPOINT,
@@ -39,6 +43,8 @@ from memsyncd.engine.work import (
     list_sections,
     reading_work,
 )
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call
 from memsyncd.operations.fields import AddedSection
@@ -70,10 +76,14 @@ from memsyncd.operations.tasks.declare import (
     WorkGroup,
 )
 from memsyncd.store import work as stored
+from memsyncd.store.answers import AnswerFilter
+from memsyncd.store.counts import KeptCounts
 
 SUMMARY_CHARS = 60
 # A profile names so many tags at most.
 MOST_TAGS = 100
+# Of so many sessions whose names begin alike, one may be meant.
+MOST_NAMED = 1000
 
 
 # --- tasks --------------------------------------------------------------------------------------
@@ -394,7 +404,19 @@ def list_sessions(call: Call, params: SessionListParams) -> SessionList:
 
 
 async def end_session(call: Call, params: SessionEndParams) -> Added:
-    """Append a section that records the end of a session; its status says so."""
+    """Append a section that records the end of a session; its status says so. Raises NoteNotFound
+    if neither a memory nor an answer to an agent knows the session.
+    """
+    await call.open()
+    read_freshness = call.watch_freshness()
+    others = await call.read(partial(find_others, call, params.session))
+    fresh = read_freshness()
+    # A note that is not indexed yet may name the session.
+    is_unknown = others is not None and fresh.state == "ready" and not fresh.pending
+    if is_unknown and not await call.run_job(partial(has_answers, name=params.session)):
+        similar = get_close_matches(params.session, others or (), n=1)
+        hint = f"did you mean {similar[0]}?" if similar else "see: memsyncd session list"
+        raise NoteNotFound(f"no session {params.session}", hint=hint)
     return await call.add_section(
         content=params.content or f"Session {params.session} ended.",
         summary=f"End of session {params.session}"[:SUMMARY_CHARS],
@@ -404,6 +426,26 @@ async def end_session(call: Call, params: SessionEndParams) -> Added:
         task=params.task,
         lifecycle="session",
     )
+
+
+def find_others(call: Call, session: str) -> list[str] | None:
+    """Return the latest sessions if no section names this session; None if one does."""
+    with reading_work(call.workspace, call.config, call.now_s) as work:
+        if any(KeptCounts(work.reader).read("session", session)):
+            return None
+        latest, _ = work.find_first_groups("session", Filters(include_archived=True), limit=50)
+    return [group.name for group in latest]
+
+
+def has_answers(workspace: Workspace, _config: Config, clock: Clock, *, name: str) -> Job[bool]:
+    """True if an agent in this session was answered, as by a hook. Raises StoreFailed."""
+    with workspace.answers.lock:
+        noted = [answer.session for answer in workspace.answers.noted]
+    stored = require_records(workspace, clock).answers.find_sessions(
+        AnswerFilter(session=name), limit=MOST_NAMED
+    )
+    yield
+    return name in (*noted, *(each.session for each in stored))
 
 
 async def resume_session(call: Call, params: SessionResumeParams) -> SessionBlock:
