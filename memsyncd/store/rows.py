@@ -455,7 +455,9 @@ def _count_patch(
     new = _list_facts(patch.note, section_rows)
     [note_before] = connection.execute(_NOTE_FACTS, (file_id,))
     note = _get_counted_of_file(file_row)
-    if NoteFacts.make(note_before, old) == NoteFacts.make(note, new):
+    # Sections beside the patch that state no time get another time on another day.
+    is_same_day = find_day(note_before[2]) == find_day(note[2])
+    if is_same_day and NoteFacts.make(note_before, old) == NoteFacts.make(note, new):
         rows.counts.add_bytes(file_id, note[1] - note_before[1])
     else:
         rows.counts.subtract_stored(file_id)
