@@ -3,9 +3,9 @@
 A row of `counts` has four numbers for a value of a field: `n` sections and `n_notes` notes without
 archived and expired sections, and `n_all` and `n_notes_all` with them. A commit adds the numbers of
 the notes that it writes, and subtracts the numbers that they had. Which sections have expired
-depends on the time: `n` and `n_notes` hold for the moment `counted_s` in `meta`, which a commit
-moves to its own time. A question at another time corrects them by the notes with a section that has
-expired in between.
+depends on the time: `n` and `n_notes` hold for the moment `counted` in `meta`, which a commit moves
+to its own time. This moment is kept with its local time, because the zone may change. A question at
+another time corrects them by the notes with a section that has expired in between.
 
 The sections of the project and the open sections of tasks, if they have a text, are fields of their
 own. The times of tasks and sessions are in the same rows (`store/groups`).
@@ -85,8 +85,8 @@ COUNTED_OF_NOTE = ("path", "size", "mtime_ns", "day", "extra")
 _NOTE = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
 _SECTIONS = f"SELECT {SECTION_FACTS} FROM sections s WHERE s.file = ?"
 _EXPIRING = "SELECT DISTINCT file FROM sections WHERE expires > ? AND expires <= ?"
-_COUNTED = "SELECT value FROM meta WHERE key = 'counted_s'"
-_PUT_COUNTED = "INSERT OR REPLACE INTO meta(key, value) VALUES('counted_s', ?)"
+_COUNTED = "SELECT value FROM meta WHERE key = 'counted'"
+_PUT_COUNTED = "INSERT OR REPLACE INTO meta(key, value) VALUES('counted', ?)"
 _ADD = (
     "INSERT INTO counts(field, value, n, n_notes, n_all, n_notes_all, is_many)"
     " VALUES(?, ?, ?, ?, ?, ?, ?)"
@@ -187,6 +187,14 @@ class Moment(NamedTuple):
         utc = datetime.fromtimestamp(now_s, UTC).replace(tzinfo=None)
         local = datetime.fromtimestamp(now_s)  # noqa: DTZ006  days and times of people
         return cls(f"{utc.isoformat(timespec='seconds')}Z", local.isoformat(timespec="seconds"))
+
+    @classmethod
+    def read(cls, counted: str | None) -> Moment:
+        """Return the moment that `meta` has, or the earliest without one."""
+        return cls(*counted.split()) if counted else cls.at(0.0)
+
+    def render(self) -> str:
+        return " ".join(self)
 
     def has_expired(self, expires: str | None) -> bool:
         return expires is not None and expires <= (self.utc if expires[-1:] == "Z" else self.local)
@@ -374,15 +382,14 @@ class CountChanges:
         self._sums: dict[Key, list[int]] = {}
         self._alike: dict[NoteFacts, _AlikeNotes] = {}
         self._times = GroupChanges(connection)
-        self._moment_s = float(connection.execute(_COUNTED).get or 0.0)
-        self.moment = Moment.at(self._moment_s)
+        self.moment = Moment.read(connection.execute(_COUNTED).get)
 
     def advance(self, now_s: float) -> None:
         """Let all counts hold for a later time. Call it before notes change."""
-        before, self._moment_s = self.moment, max(now_s, self._moment_s)
-        self.moment = Moment.at(self._moment_s)
-        if self.moment == before:
+        before, now = self.moment, Moment.at(now_s)
+        if now == before or now.utc < before.utc:
             return
+        self.moment = now
         for file_id in _find_expiring(self._connection.execute, before, self.moment):
             moments = before, self.moment
             old, new = read_note_counts(self._connection.execute, file_id, moments)
@@ -436,7 +443,7 @@ class CountChanges:
         self._sums.clear()
         self._times.write(*self.moment)
         self._write_firsts(paths)
-        self._connection.execute(_PUT_COUNTED, (repr(self._moment_s),))
+        self._connection.execute(_PUT_COUNTED, (self.moment.render(),))
 
     def _note_times(self, facts: NoteFacts, n: int) -> None:
         for section, n_alike in facts.sections:
@@ -483,9 +490,15 @@ class CountChanges:
 
 
 def _find_expiring(execute: Execute, one: Moment, other: Moment) -> Iterator[int]:
-    first, last = sorted((one, other))
-    for (file_id,) in [*execute(_EXPIRING, (min(first), max(last)))]:
+    for (file_id,) in [*execute(_EXPIRING, find_span(one, other))]:
         yield file_id
+
+
+def find_span(one: Moment, other: Moment) -> tuple[str, str]:
+    """Return two texts: each section that has expired at one of the moments only expires after the
+    first and not after the second. Local time may go back while time goes on.
+    """
+    return min(*one, *other), max(*one, *other)
 
 
 # --- questions ----------------------------------------------------------------------------------
@@ -494,7 +507,7 @@ def _find_expiring(execute: Execute, one: Moment, other: Moment) -> Iterator[int
 def read_counted_moment(reader: Reader) -> Moment:
     """Return the moment for which the counts hold."""
     rows = reader.rows(_COUNTED)
-    return Moment.at(float(rows[0][0]) if rows else 0.0)
+    return Moment.read(rows[0][0] if rows else None)
 
 
 MAX_KINDS = 1000

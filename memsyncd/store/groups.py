@@ -3,7 +3,7 @@ found without a look at all sections.
 
 The row of a task or a session in `counts` has the largest `at` of its visible sections with a text:
 `last` without archived sections, `last_all` with them. `is_ended` is 1 if a section at `last_all`
-records the end of a session. Like the counts, they hold for the moment `counted_s` in `meta`.
+records the end of a session. Like the counts, they hold for the moment `counted` in `meta`.
 """
 
 from __future__ import annotations

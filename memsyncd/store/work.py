@@ -24,6 +24,7 @@ from memsyncd.store.counts import (
     WORK,
     KeptCounts,
     Moment,
+    find_span,
     read_counted_moment,
 )
 from memsyncd.store.filters import compile_hidden, compile_section_filters
@@ -473,6 +474,8 @@ def find_first_groups(
     details = {row[0]: row[1:] for row in reader.rows(_GROUPS.format(**parts), bound)}
     groups = []
     for name, last, is_ended in rows:
+        if name not in details:
+            continue  # a wrong time of one group must not cost the list
         n_sections, n_open, first, tasks = details[name]
         named = tuple(sorted(filter(None, json.loads(tasks))))
         groups.append(GroupCounts(name, n_sections, n_open, first, last, int(is_ended or 0), named))
@@ -519,8 +522,8 @@ def _correct_times(
     counted, now = read_counted_moment(reader), Moment.at(now_s)
     if counted == now:
         return {}
-    first, last = sorted((counted, now))
-    bound: dict[str, Any] = {"first": min(first), "last": max(last)}
+    first, last = find_span(counted, now)
+    bound: dict[str, Any] = {"first": first, "last": last}
     names = [row[0] for row in reader.rows(_EXPIRING_GROUPS.format(field=field), bound)]
     bound = {"field": field, "names": json.dumps(names)}
     stored = {name: GroupTimes(*times) for name, *times in reader.rows(_NAMED_GROUPS, bound)}

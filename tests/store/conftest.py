@@ -9,9 +9,9 @@ import pytest
 
 from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.changes.diff import FileStat
-from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.markdown.parse import parse_note, rechunk_note
 from memsyncd.core.paths import NotePath
-from memsyncd.store.index import Index, PutNote
+from memsyncd.store.index import Index, PatchNote, PutNote
 from memsyncd.store.pool import Reader
 from memsyncd.store.schema import compute_fingerprint
 from memsyncd.store.texts import read_note_text, read_texts
@@ -32,6 +32,18 @@ def put_note(
         read_at_ns=tick,
         moved_from=moved_from,
     )
+
+
+def make_patch(index: Index, update: PutNote) -> PatchNote | None:
+    """Return the same change as a patch, if it is one."""
+    old = index.read_outline(update.note.path)
+    assert old is not None
+    patch = rechunk_note(
+        NotePath(update.note.path), update.note.text.encode(), old, POLICY, GuardConfig()
+    )
+    if patch is None:
+        return None
+    return PatchNote(patch=patch, stat=update.stat, read_at_ns=update.read_at_ns)
 
 
 def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:

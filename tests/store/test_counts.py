@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -18,7 +21,7 @@ from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.core.search.filters import EVERYTHING, NO_FILTERS, Filters
 from memsyncd.core.search.tasks import ENDED, FINISHED, RECORDS
 from memsyncd.operations.stats.declare import GROUPS
-from memsyncd.store.counts import find_places_of_kinds
+from memsyncd.store.counts import find_day, find_places_of_kinds
 from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update
 from memsyncd.store.lookup import count_passing, count_sections, stream_notes
 from memsyncd.store.pool import Reader
@@ -32,6 +35,7 @@ from memsyncd.store.work import (
     find_open_work,
     stream_work,
 )
+from tests.store.conftest import make_patch
 
 Put = Callable[..., PutNote]
 DAY_S = 86_400
@@ -117,6 +121,102 @@ def test_kept_counts_are_the_counts_of_all_sections(
                     check_work(reader, at_s)
         finally:
             index.close()
+
+
+# --- days and zones -------------------------------------------------------------------------------
+
+# In the night after it, clocks in Berlin go back at 3:00, which is 1:00 in UTC.
+EVENING_S = datetime(2026, 10, 24, 20, tzinfo=UTC).timestamp()
+SECTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "task": st.sampled_from(["T-1", "T-2"]),
+        "status": st.sampled_from(["open", "archived"]),
+        "expires": st.sampled_from(
+            ["2026-10-25T02:30:00", "2026-10-25", "2026-10-26", "2026-10-25T01:20:00Z"]
+        ),
+    },
+)
+SAVES = st.lists(
+    st.tuples(
+        st.sampled_from(["Europe/Berlin", "UTC", "Asia/Tokyo", "America/New_York"]),
+        st.sampled_from([15, 45, 300, 1440]),
+        st.sampled_from(["a.md", "b.md"]),
+        st.sampled_from(["patch", "touch", "drop"]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+CLOCK_BACK = [("Europe/Berlin", minutes, "b.md", "touch") for minutes in (285, 25, 30)]
+MOVED = [("UTC", 15, "b.md", "touch"), ("Asia/Tokyo", 15, "b.md", "touch")]
+NEXT_DAY = [
+    ("UTC", 15, "a.md", "touch"),
+    ("UTC", 1440, "a.md", "patch"),
+    ("UTC", 1, "a.md", "drop"),
+]
+
+
+@contextlib.contextmanager
+def restoring_zone() -> Iterator[None]:
+    before = os.environ.get("TZ")
+    try:
+        yield
+    finally:
+        set_zone(before)
+
+
+def set_zone(name: str | None) -> None:
+    """Set the time zone of this process."""
+    os.environ.pop("TZ", None)
+    if name is not None:
+        os.environ["TZ"] = name
+    time.tzset()
+    find_day.cache_clear()
+
+
+@settings(max_examples=30)
+@given(notes=st.tuples(*[st.lists(SECTIONS, max_size=2)] * 2), saves=SAVES)
+@example(notes=([{"expires": "2026-10-25T02:30:00"}], []), saves=CLOCK_BACK)
+@example(notes=([{"task": "T-1", "expires": "2026-10-25"}], []), saves=MOVED)
+@example(notes=([{"task": "T-1"}], [{"task": "T-1", "status": "archived"}]), saves=NEXT_DAY)
+def test_kept_counts_follow_patches_and_the_clock_in_any_zone(
+    notes: tuple[list[dict[str, str]], ...],
+    saves: list[tuple[str, int, str, str]],
+    put: Put,
+) -> None:
+    now_s = EVENING_S
+    disk = {path: render({}, note, 1) for path, note in zip(["a.md", "b.md"], notes, strict=True)}
+    with restoring_zone(), tempfile.TemporaryDirectory() as folder:
+        set_zone(saves[0][0])
+        index = Index(Path(folder) / "index.db", "f" * 32)
+        index.apply([save(put(path, text), now_s) for path, text in disk.items()])
+        try:
+            for name, minutes, path, action in saves:
+                set_zone(name)
+                now_s += minutes * 60
+                if action == "patch" and path in disk:
+                    disk[path] = disk[path].replace("# Note\n\n", "# Note\n\nmore ")
+                saved = save(put(path, disk.get(path, "")), now_s)
+                if path not in disk:
+                    index.apply([saved])
+                    disk[path] = ""
+                elif action == "drop":
+                    index.apply([DropNote(path)])
+                    del disk[path]
+                elif action == "touch":
+                    touch = TouchNote(path=path, stat=saved.stat, read_at_ns=saved.read_at_ns)
+                    index.apply([touch])
+                else:
+                    index.apply([make_patch(index, saved) or saved])
+                with index.pool.acquire(10.0) as reader:
+                    for at_s in (now_s, now_s + 35 * 60):
+                        check(reader, Filters(now_s=at_s))
+                        check_work(reader, at_s)
+        finally:
+            index.close()
+
+
+# --- by reading all sections ----------------------------------------------------------------------
 
 
 def check(reader: Reader, filters: Filters) -> None:

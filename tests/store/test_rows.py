@@ -9,10 +9,7 @@ import apsw
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.markdown.links import list_names
-from memsyncd.core.markdown.parse import rechunk_note
-from memsyncd.core.paths import NotePath
 from memsyncd.store.index import (
     FTS_TABLES,
     DropNote,
@@ -26,8 +23,7 @@ from memsyncd.store.rows import to_json_list
 from memsyncd.store.sections import read_anchors
 from memsyncd.store.targets import pack_name, unpack_name
 from memsyncd.store.texts import read_texts
-
-POLICY = ChunkingConfig(max_tokens=20, overlap=0)
+from tests.store.conftest import make_patch
 
 Put = Callable[..., PutNote]
 Dump = Callable[[Path], dict[str, list[tuple[object, ...]]]]
@@ -279,18 +275,6 @@ def check_whole(path: Path) -> None:
 
 
 # --- patches --------------------------------------------------------------------------------------
-
-
-def make_patch(index: Index, update: PutNote) -> PatchNote | None:
-    """Return the same change as a patch, if it is one."""
-    old = index.read_outline(update.note.path)
-    assert old is not None
-    patch = rechunk_note(
-        NotePath(update.note.path), update.note.text.encode(), old, POLICY, GuardConfig()
-    )
-    if patch is None:
-        return None
-    return PatchNote(patch=patch, stat=update.stat, read_at_ns=update.read_at_ns)
 
 
 @given(data=st.data())
