@@ -387,9 +387,7 @@ _RELATION = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NO_TARGET = re.compile(r"[\[\]|\x00-\x1f\x7f\u2028\u2029]")
 _TARGET_LIMIT_CHARS = 500
 KEY_LINE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]|$)")
-ITEM_OF_LINK = re.compile(
-    r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?[a-z][a-z0-9_]{0,63}:?[ \t]+\S.*"
-)
+ITEM_OF_LINK = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+[a-z][a-z0-9_]{0,63}:?[ \t]+\S.*")
 
 Identify = Callable[[str], str]
 """Returns a name for the note that a link's target leads to: equal for two targets of one note."""

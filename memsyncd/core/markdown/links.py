@@ -8,7 +8,7 @@ These are links:
 - Logseq's `((uuid))`
 - references whose link reference definition leads to a note
 - typed links: a list item that consists of a lower-case word and a link,
-  `- resolved_by [[redis-timeouts]]`
+  `- resolved_by [[redis-timeouts]]`; in a to-do, `- [ ] call [[anna]]`, the word is no type
 
 A link after a `!`, or in `{{embed …}}`, embeds the note. Tags are `#words`; colours (`#fff`),
 numbers (`#12`), fragments of addresses and heading marks are no tags. Fields are `key:: value`, on
@@ -35,7 +35,6 @@ from memsyncd.core.markdown.scanner import (
     CODE,
     FENCE,
     FRONT_MATTER,
-    HEADING,
     ITEM,
     QUOTE,
     Block,
@@ -339,9 +338,7 @@ _LINK = re.compile(f"{_WIKI}|{_RELATIVE}")
 # The look-behind follows the `#`, so that the search can skip to the next `#`.
 _TAG = re.compile(r"#(?<![^\s(\[{,;]#)([^\W\d_][\w/-]{0,99})")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}(?:[0-9a-fA-F]{3})?|(?=[a-fA-F]*[0-9])(?:[0-9a-fA-F]{4}){1,2}")
-_RELATION = re.compile(
-    r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?([a-z][a-z0-9_]{0,63}):?[ \t]+\Z"
-)
+_RELATION = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+([a-z][a-z0-9_]{0,63}):?[ \t]+\Z")
 _AFTER_TYPED = re.compile(r"[ \t]*(?:\([^)\n]*\)[ \t]*)?\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _MAYBE_RELATIVE = re.compile(rf"\]\([ \t]*+<?+(?!{_SCHEME.pattern})")
@@ -580,9 +577,8 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
                 for at in of_block:
                     mentions += (mention for mention, _ in _find_in_property(lines[at], at + 1))
                 continue
-            is_heading = block.kind == HEADING
             for at in of_block:
-                mentions += _find_in_line(lines[at], at + 1, definitions, is_heading=is_heading)
+                mentions += _find_in_line(lines[at], at + 1, definitions)
     return mentions
 
 
@@ -664,9 +660,7 @@ def _follow_fence(line: str, fence: str) -> tuple[str, bool]:
     return ("" if is_closing else fence), True
 
 
-def _find_in_line(
-    line: str, number: int, definitions: Definitions, *, is_heading: bool
-) -> Iterator[Mention]:
+def _find_in_line(line: str, number: int, definitions: Definitions) -> Iterator[Mention]:
     prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
     links = list(_LINK.finditer(prose))
     for match in links:
@@ -679,7 +673,7 @@ def _find_in_line(
         yield from _find_references(_blank_links(prose, links), number, definitions)
     if ":: " in prose or "^" in prose:
         yield from _find_names(line, prose, number)
-    if is_heading or "#" not in prose:
+    if "#" not in prose:
         return
     for match in _TAG.finditer(_blank_links(prose, links)):
         tag = match[1].rstrip("-/")
