@@ -9,6 +9,7 @@ printed. A section that is not archived comes before archived sections of the sa
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -59,9 +60,11 @@ class NamedPlace(NamedTuple):
     is_by_lines: bool = False
 
 
-def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
+def find_named_place(
+    reader: Reader, scope: Scope, text: str, *, is_removal: bool = False
+) -> NamedPlace:
     """Return the note or section that a text names; a path may be absolute, or a path of the memory
-    tool.
+    tool. For a removal, a path stands for no note of this name in another folder.
 
     Raises NoteNotFound, with the most similar name, and BadRequest that names the candidates if
     several notes or sections have this name.
@@ -74,7 +77,19 @@ def find_named_place(reader: Reader, scope: Scope, text: str) -> NamedPlace:
         or _find_lines(reader, names, text, memory_dir)
         or _find_section(reader, text)
     )
+    if place is not None and is_removal:
+        _check_folder(text, place, memory_dir)
     return place or _refuse(reader, names, text, memory_dir)
+
+
+def _check_folder(text: str, place: NamedPlace, memory_dir: str) -> None:
+    """Raise NoteNotFound if the text is the path of a note, and the place is in another folder."""
+    lines = NAMED_LINES.fullmatch(text)
+    path = (lines["path"] if lines else note_of(text)).removeprefix("./").casefold()
+    folders = {posixpath.dirname(each) for each in (path, f"{memory_dir.casefold()}/{path}")}
+    if path.endswith(NOTE_SUFFIXES) and posixpath.dirname(place.path.casefold()) not in folders:
+        hint = f"if {place.anchor or place.path} is meant, name it so"
+        raise NoteNotFound(f"no note is at {text}", hint=hint)
 
 
 def _name_from_root(scope: Scope, text: str) -> str:
@@ -340,7 +355,7 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
     hint = f"did you mean {similar}?" if similar else "list notes with: memsyncd list --notes"
     if text.lower().endswith(NOTE_SUFFIXES):
         hint = f"{hint}; if it was removed: memsyncd undo NOTE"
-    raise NoteNotFound(f"no note or section {text}", hint=hint)
+    raise NoteNotFound(f"no note or section is called {text}", hint=hint)
 
 
 # --- relations ----------------------------------------------------------------------------------

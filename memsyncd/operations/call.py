@@ -137,15 +137,15 @@ class Call(Protocol):
         """Return the fields of `Written`, which every answer to a write has."""
 
 
-async def read_saved(call: Call, read: Callable[[], T]) -> T:
+async def read_saved(call: Call, read: Callable[[], T], *, on_disk: bool = False) -> T:
     """Return the result of `read`. If it raises NoteNotFound, scan and read again, because the note
-    may have been saved a moment ago.
+    may have been saved a moment ago. `on_disk` says that it reads notes.
     """
     try:
-        return await call.read(read)
+        return await call.read(read, on_disk=on_disk)
     except NoteNotFound:
         await call.scan()
-        return await call.read(read)
+        return await call.read(read, on_disk=on_disk)
 
 
 # --- questions ------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def plan_forget(
 
     Raises EditRefused and PathRefused if a memory that is named cannot be removed.
     """
-    selected = select_memories(workspace, config, params, now_s)
+    selected = select_memories(workspace, config, params, now_s, is_removal=True)
     if params.if_digest is not None and len(selected) > 1:
         raise BadRequest("if_digest is of one note", hint="name memories of one note")
     forgotten: list[MemoryItem] = []
@@ -337,7 +337,8 @@ async def forget(call: Call, params: ForgetParams) -> MemoriesForgotten:
     outcome: EditOutcome[ForgetPlan]
     erased: dict[str, Any] = {"purged": 0, "is_clean": True}
     if is_applied:
-        await read_saved(call, partial(select_memories, workspace, config, params, call.now_s))
+        select = partial(select_memories, workspace, config, params, call.now_s, is_removal=True)
+        await read_saved(call, select)
         decide = make_forget_decision(
             workspace, config, params, client=call.writer, now_s=call.now_s
         )

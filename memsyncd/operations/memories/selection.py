@@ -43,9 +43,15 @@ class Selected(NamedTuple):
 
 
 def select_memories(
-    workspace: Workspace, config: Config, params: SelectParams, now_s: float
+    workspace: Workspace,
+    config: Config,
+    params: SelectParams,
+    now_s: float,
+    *,
+    is_removal: bool = False,
 ) -> dict[str, Selected]:
-    """Return the memories that are named, or that pass the filters, by note.
+    """Return the memories that are named, or that pass the filters, by note. For a removal, a path
+    stands for no note of this name in another folder.
 
     Raises BadRequest without names and filters, or with both; NoteNotFound for an unknown name.
     """
@@ -53,7 +59,7 @@ def select_memories(
         hint = "leave out the names, or the filters"
         raise BadRequest("name either memories or filters", hint=hint)
     if params.anchors:
-        return find_named_memories(workspace, params.anchors)
+        return find_named_memories(workspace, params.anchors, is_removal=is_removal)
     if params.filters == NO_FILTERS:
         hint = "name an anchor, lines, a note or a title; or filters such as a task"
         raise BadRequest("no memory is named", hint=hint)
@@ -70,12 +76,14 @@ def select_memories(
     return selected
 
 
-def find_named_memories(workspace: Workspace, names: Sequence[str]) -> dict[str, Selected]:
+def find_named_memories(
+    workspace: Workspace, names: Sequence[str], *, is_removal: bool = False
+) -> dict[str, Selected]:
     """Return the memories with these names, by note. Raises NoteNotFound, BadRequest."""
     selected: dict[str, Selected] = {}
     with workspace.acquire(PLAN_LIMIT_S) as reader:
         for name in names:
-            place = find_named_place(reader, workspace.scope, name)
+            place = find_named_place(reader, workspace.scope, name, is_removal=is_removal)
             # The text above the first heading stands for the note itself.
             is_top = place.anchor == f"{place.path}#"
             anchor = None if is_top else place.anchor

@@ -146,16 +146,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 def name_memory_paths(workspace: Workspace, params: MemoryParams) -> MemoryParams:
     """Return the parameters with paths of the memory tool for notes that are named otherwise: by
     their path from the root, a title, or any other name. A new name alone stays in the folder of
-    the note, and gets its suffix. Text that names nothing stays.
+    the note, and gets its suffix.
 
-    Raises BadRequest that names the candidates if several notes have a name, and PathRefused for a
-    note that is not beneath `/memories`.
+    Raises NoteNotFound for text that names nothing, in the dialect of the SDK PathRefused later;
+    BadRequest that names the candidates if several notes have a name, and PathRefused for a note
+    that is not beneath `/memories`.
     """
     changes: dict[str, str] = {}
     for field in ("path", "old_path"):
         text = getattr(params, field) or MEMORIES
         if not is_within_folder(text, MEMORIES):
-            note = _find_note_to_change(workspace, text, is_new=params.command == "create")
+            note = _find_note_to_change(workspace, text, params)
             changes |= {} if note is None else {field: _show(workspace, note)}
     new, old = params.new_path or MEMORIES, changes.get("old_path", params.old_path or MEMORIES)
     if not is_within_folder(new, MEMORIES) and is_within_folder(old, MEMORIES):
@@ -170,25 +171,34 @@ def _show(workspace: Workspace, note: NotePath) -> str:
     return show_memory_path(note, workspace.scope.memory_dir)
 
 
-def _find_note_to_change(workspace: Workspace, text: str, *, is_new: bool) -> NotePath | None:
-    """Return the note or folder that a text names; None if there is none. Raises BadRequest for a
-    section.
+def _find_note_to_change(workspace: Workspace, text: str, params: MemoryParams) -> NotePath | None:
+    """Return the note or folder that a text names; None for a new note, and for text that is no
+    path. Raises BadRequest for a section, NoteNotFound if there is none.
     """
     scope = workspace.scope
     if scope.memory_dir and is_within_folder(text, scope.memory_dir):
         return parse_note_path(text)
-    if is_new:
+    if params.command == "create":
         return None
-    with contextlib.suppress(NoteNotFound), workspace.acquire(READ_LIMIT_S) as reader:
-        place = find_named_place(reader, scope, text)
-        if place.anchor is not None:
-            hint = f"name the note: {place.path}"
-            raise BadRequest(f"{text} is a section, and this needs a note", hint=hint)
-        return NotePath(place.path)
-    with contextlib.suppress(PathRefused):
-        folder = parse_note_path(text.rstrip("/"))
-        return folder if is_folder(scope, folder) else None
-    return None
+    try:
+        with workspace.acquire(READ_LIMIT_S) as reader:
+            is_removal = params.command in ("delete", "rename")
+            place = find_named_place(reader, scope, text, is_removal=is_removal)
+    except NoteNotFound:
+        try:
+            folder = parse_note_path(text.rstrip("/"))
+        except PathRefused:
+            return None
+        with contextlib.suppress(PathRefused):
+            if is_folder(scope, folder):
+                return folder
+        if params.dialect == "sdk":
+            return None
+        raise
+    if place.anchor is not None:
+        hint = f"name the note: {place.path}"
+        raise BadRequest(f"{text} is a section, and this needs a note", hint=hint)
+    return NotePath(place.path)
 
 
 def view(workspace: Workspace, params: MemoryParams) -> Answer:
@@ -658,7 +668,8 @@ async def carry_out_command(call: Call, params: MemoryParams) -> MemoryResult:
     workspace = call.workspace
     params = replace(params, client=call.writer)
     if not all(is_within_folder(path or MEMORIES, MEMORIES) for path in _list_paths(params)):
-        params = await call.read(partial(name_memory_paths, workspace, params), on_disk=True)
+        name = partial(name_memory_paths, workspace, params)
+        params = await read_saved(call, name, on_disk=True)
     outcome: EditOutcome[Answer]
     if params.command == "view":
         await call.wait_until_recovered()
