@@ -242,12 +242,16 @@ def test_a_terminal_shows_a_diff_in_colours_and_positions_as_links(session: Shel
     )
 
 
-def test_a_text_can_be_typed_on_the_terminal(session: ShellSession) -> None:
+def test_a_text_and_an_answer_can_be_typed_on_the_terminal(session: ShellSession) -> None:
     write_note(session, "notes/MEMORY.md", "# M\n")
     assert session.do("memsyncd start notes").returncode == 0
     screen = session.show("memsyncd remember - -w notes", types="typed by hand\n\x04")
     assert "Ctrl-D" in screen
     assert "typed by hand" in (session.home / "notes/.memories/notes.md").read_text()
+    screen = session.show("memsyncd history purge --everything -w notes", types="n\n")
+    assert "erase it? [y/N]" in screen
+    assert "nothing was purged" in screen
+    assert "note.add" in session.do("memsyncd history -w notes").stdout
 
 
 def write_notes_that_take_seconds(session: ShellSession) -> None:

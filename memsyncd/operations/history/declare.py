@@ -287,6 +287,7 @@ OPERATIONS = (
                     help="all revisions of a section, a note or a folder; or those of change N",
                     is_argument=True,
                 ),
+                Extra(usage="-y --yes", help="erase the whole history without a question"),
             ),
             help={
                 "change_set": "delete the revisions of change N; the number alone means the same",
@@ -301,6 +302,7 @@ OPERATIONS = (
             examples=(
                 "memsyncd history purge --containing - < pasted-token.txt",
                 "memsyncd history purge .memories/draft.md",
+                "memsyncd history purge --everything --yes",
             ),
         ),
         python=Python(

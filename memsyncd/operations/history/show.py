@@ -6,7 +6,7 @@ import time
 
 from memsyncd.errors import BadRequest
 from memsyncd.terminal.actions import send_confirmed
-from memsyncd.terminal.console import DASH, read_stdin, show_answer
+from memsyncd.terminal.console import DASH, can_ask, read_stdin, show_answer
 from memsyncd.terminal.format import render_age, render_count, render_size
 from memsyncd.terminal.places import find_revision
 from memsyncd.terminal.terminal import clean, clean_line, clean_values
@@ -139,7 +139,9 @@ def find_change(args: Args, console: Console) -> dict[str, Any]:
 
 
 def find_purged(args: Args, console: Console) -> dict[str, Any]:
-    """Return the parameters that select revisions to purge. Raises BadRequest if none does."""
+    """Return the parameters that select revisions to purge, after a question if these are all of a
+    workspace. Raises BadRequest if none is selected, or for another answer than yes.
+    """
     containing = args.containing
     if containing == DASH:
         containing = read_stdin(console).removesuffix("\n")
@@ -148,7 +150,21 @@ def find_purged(args: Args, console: Console) -> dict[str, Any]:
             "history purge: name the earlier texts to erase",
             hint="name a note, a change N, --containing TEXT or --everything",
         )
-    return {**find_revision(args, console), "containing": containing}
+    params = {**find_revision(args, console), "containing": containing}
+    is_whole = args.all or params.get("path") == "."
+    if is_whole and containing is None and not args.yes:
+        named = args.workspace or params.get("workspace")
+        workspace = clean_values(console.find_workspace(named, to_write=True))
+        _confirm_purge(workspace["root"], console)
+    return params
+
+
+def _confirm_purge(root: str, console: Console) -> None:
+    message = f"the whole history of {root} would go for good"
+    if not can_ask():
+        raise BadRequest(message, hint="if it is meant, add --yes")
+    if not console.confirm(f"{message}; erase it?"):
+        raise BadRequest("nothing was purged", hint="answer y, or add --yes")
 
 
 def show_purged(answer: dict[str, Any], _args: Args, console: Console) -> None:

@@ -33,10 +33,11 @@ def make_history_purge() -> Command:
             Option("--change-set N", "delete the revisions of change N; the number alone means the same", field="change_set"),
             Option("--containing TEXT", "delete revisions whose text contained this; - reads it from stdin", field="containing"),
             Option("--everything", "delete every revision of the workspace", name="all", field="all"),
+            Option("-y --yes", "erase the whole history without a question"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             JSON,
         ),
-        examples=("memsyncd history purge --containing - < pasted-token.txt", "memsyncd history purge .memories/draft.md"),
+        examples=("memsyncd history purge --containing - < pasted-token.txt", "memsyncd history purge .memories/draft.md", "memsyncd history purge --everything --yes"),
         gone={"--all": "every revision of the workspace: --everything", "--revision": "the number of a change, from memsyncd history: --change-set N"},
     )
 
