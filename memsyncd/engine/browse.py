@@ -106,6 +106,14 @@ def require_place(workspace: Workspace, path: str, heading: str | None) -> None:
         raise NoteNotFound(f"there is no note at {path}", hint=hint)
 
 
+def has_note(workspace: Workspace, path: str) -> bool:
+    """True if the index has this note, or if there is no index."""
+    if workspace.readers is None:
+        return True
+    with workspace.acquire(READ_LIMIT_S) as reader:
+        return read_digest(reader, path) is not None
+
+
 def find_spelling(reader: Reader, path: str) -> str:
     """Return the path as the index has it: macOS stores accents decomposed, and people type them
     composed.

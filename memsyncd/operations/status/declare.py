@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from memsyncd.errors import BadConfig, Unsafe
+from memsyncd.errors import BadConfig, NoteNotFound, Unsafe
 from memsyncd.operations.fields import (
     Name,
     NoParams,
@@ -373,7 +373,7 @@ OPERATIONS = (
         summary="List the problems of notes and folders.",
         shape=Shape.DAEMON,
         run="status.run:list_problems",
-        errors=READS,
+        errors=(*READS, NoteNotFound),
         worktree="own",
         command=Command(
             words="problems",

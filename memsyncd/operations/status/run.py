@@ -17,9 +17,10 @@ from memsyncd import PROTOCOL, __version__
 from memsyncd.config import Config
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.answers import find_last_calls
-from memsyncd.engine.browse import find_problems
+from memsyncd.engine.browse import find_problems, has_note
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_progress, describe_recording
 from memsyncd.engine.workspace import Condition, Workspace, read_freshness
+from memsyncd.errors import NoteNotFound
 from memsyncd.logs import read_recent_lines
 from memsyncd.operations.daemon import Daemon, MethodCounters
 from memsyncd.operations.fields import NoParams, State, WorkspaceParams
@@ -59,13 +60,21 @@ async def open_panel(daemon: Daemon, _params: NoParams) -> PanelAddress:
 
 
 async def list_problems(daemon: Daemon, params: ProblemsParams) -> Problems:
-    """List the problems of a workspace, or of all. Raises WorkspaceNotFound."""
+    """List the problems of a workspace, or of all. Raises WorkspaceNotFound, and NoteNotFound if a
+    path has neither a problem nor a note.
+    """
     kinds = daemon.workspaces.config.kinds
+    chosen = choose_workspaces(daemon.workspaces, params.workspace)
     problems = [
         problem
-        for workspace in choose_workspaces(daemon.workspaces, params.workspace)
+        for workspace in chosen
         for problem in await daemon.read(partial(find_problems, workspace, kinds, path=params.path))
     ]
+    if params.path is not None and not problems:
+        checks = [partial(has_note, workspace, params.path) for workspace in chosen]
+        if not any([await daemon.read(check) for check in checks]):
+            hint = "list notes with: memsyncd list --notes"
+            raise NoteNotFound(f"no note is indexed at {params.path}", hint=hint)
     return Problems(problems=problems[: params.limit], n_problems=len(problems))
 
 
