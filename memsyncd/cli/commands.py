@@ -23,6 +23,7 @@ from memsyncd.terminal.wrap import wrap_words
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import SimpleNamespace as Args
     from typing import Final
 
     from memsyncd.errors import MemsyncdError
@@ -226,9 +227,9 @@ def _render_rows(rows: list[tuple[str, str]], paint: Paint, width: int) -> Itera
 _PARAMETER = r"(?s)parameter `([^`]*)`(.*)"
 
 
-def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str, str]:
+def name_options(error: MemsyncdError, name: str, command: Command, args: Args) -> tuple[str, str]:
     """Return the message and the hint of an error. The names of parameters are replaced by the
-    options and arguments of the command.
+    options and arguments of the command, in the message as they were typed.
     """
     import re  # late, because only a refused request needs it
 
@@ -237,7 +238,11 @@ def name_options(error: MemsyncdError, name: str, command: Command) -> tuple[str
     message, hint = error.message, error.hint
     if match := re.fullmatch(_PARAMETER, message):
         place = match[1].partition("[")[0].rpartition(".")[2]
-        option = words.get(place, place)
+        option = args.typed.get(place) or words.get(place, place)
+        numbers = [getattr(args, argument.name, None) for argument in command.arguments]
+        if option.startswith("-") and option not in args.typed.values():
+            # The number of a change is an argument, too.
+            option = next((n for n in numbers if isinstance(n, str) and n.isdecimal()), option)
         message = f"{name}: {option}{match[2]}"
         hint = hint if hint.startswith("one of") else f"see `memsyncd {name} --help`"
     if "confirm" in words:

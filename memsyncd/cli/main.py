@@ -139,7 +139,7 @@ def _run(words: Sequence[str], console: Console) -> int:
         # Other errors name no parameters. If a daemon cannot start, this import may fail too.
         from memsyncd.cli.commands import name_options
 
-        error.message, error.hint = name_options(error, name, command)
+        error.message, error.hint = name_options(error, name, command, args)
         raise
 
 

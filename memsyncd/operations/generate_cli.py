@@ -65,6 +65,7 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
+    parse_whole,
 )
 '''
 
@@ -460,7 +461,16 @@ def _choose_parser(kind: Any) -> str:
         return "parse_fraction"
     if get_origin(plain) is dict:
         return "parse_pair"
+    if plain is int and (_find_least(kind) or 0) > 1:
+        return "parse_whole"
     return ""
+
+
+def _find_least(kind: Any) -> int | None:
+    """Return the smallest value of a whole number, None without a limit."""
+    shape = inspect.type_info(kind)
+    kinds = shape.types if isinstance(shape, inspect.UnionType) else (shape,)
+    return next((each.ge for each in kinds if isinstance(each, inspect.IntType)), None)
 
 
 def first_sentence(text: str) -> str:

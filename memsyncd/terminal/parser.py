@@ -206,6 +206,13 @@ def parse_count(text: str) -> int:
     return number
 
 
+def parse_whole(text: str) -> int:
+    """Parse a whole number that the daemon compares with limits of its own."""
+    if not text.isdecimal():
+        raise ValueError("expected a whole number")
+    return int(text)
+
+
 def parse_fraction(text: str) -> float:
     """Parse a number from 0 to 1."""
     return parse_number(text, 1)
@@ -308,7 +315,7 @@ class _Parser:
         self.name = name
         self.command = command
         self.flags = {flag: option for option in command.options for flag in option.flags}
-        self.args = SimpleNamespace(params={}, lists=command.lists, each=None)
+        self.args = SimpleNamespace(params={}, typed={}, lists=command.lists, each=None)
         self.seen: set[str] = set()
         for option in command.options:
             setattr(
@@ -358,6 +365,7 @@ class _Parser:
 
     def _accept(self, flag: str, value: str | None, rest: list[str]) -> None:
         option = self.flags[flag]
+        self.args.typed[option.name] = flag
         if not option.is_repeated:
             self._refuse_second(option, flag)
         if not option.metavar:

@@ -16,6 +16,7 @@ from memsyncd.cli.commands import (
 from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.core.search.filters import FILTER_NAMES
 from memsyncd.errors import BadRequest
+from memsyncd.terminal.parser import parse_command
 from memsyncd.terminal.terminal import Paint
 from memsyncd.terminal.wrap import display_width
 
@@ -110,7 +111,26 @@ def test_the_help_of_every_command_describes_its_arguments() -> None:
 def test_an_error_of_the_daemon_names_options_in_place_of_parameters(
     name: str, message: str, hint: str, named: tuple[str, str]
 ) -> None:
-    assert name_options(BadRequest(message, hint=hint), name, EVERY[name]) == named
+    args = parse_command(name, EVERY[name], ["--help"])
+    assert name_options(BadRequest(message, hint=hint), name, EVERY[name], args) == named
+
+
+@pytest.mark.parametrize(
+    ("words", "parameter", "named"),
+    [
+        ("search foo -n 100000000", "limit", "search: -n"),
+        ("search foo --limit=100000000", "limit", "search: --limit"),
+        ("undo 0", "change_set", "undo: 0"),
+        ("undo --change-set 999 a.md", "change_set", "undo: --change-set"),
+        ("context redis --max-tokens 0", "max_tokens", "context: --max-tokens"),
+    ],
+)
+def test_an_error_names_an_option_as_it_was_typed(words: str, parameter: str, named: str) -> None:
+    name, *rest = words.split()
+    error = BadRequest(f"parameter `{parameter}`: expected a whole number from 100")
+    args = parse_command(name, EVERY[name], rest)
+    message, _ = name_options(error, name, EVERY[name], args)
+    assert message == f"{named}: expected a whole number from 100"
 
 
 def test_the_help_names_all_kinds_that_are_configured_by_default() -> None:

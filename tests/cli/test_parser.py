@@ -51,6 +51,7 @@ def test_a_missing_argument_is_none_false_or_empty() -> None:
         "color": None,
         "no_pager": False,
         "params": {},
+        "typed": {},
         "lists": "",
         "each": None,
     }

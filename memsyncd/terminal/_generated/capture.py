@@ -19,6 +19,7 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
+    parse_whole,
 )
 
 

@@ -19,6 +19,7 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
+    parse_whole,
 )
 
 
@@ -33,8 +34,8 @@ def make_context() -> Command:
             Option("--session ID", "begin with the memories of this session, and of the task that it names last", field="session"),
             Option("--profile", "begin with what holds for the whole project: the sections whose lifecycle is project", field="profile"),
             Option("--agent NAME", "show the unread signals to this agent, the session and the task at the top", field="agent"),
-            Option("--max-tokens N", "the most tokens, from 100 to 50,000 (default 2000)", field="max_tokens"),
-            Option("--max-bytes N", "the most bytes of the block", field="max_bytes"),
+            Option("--max-tokens N", "the most tokens, from 100 to 50,000 (default 2000)", parse=parse_whole, field="max_tokens"),
+            Option("--max-bytes N", "the most bytes of the block", parse=parse_whole, field="max_bytes"),
             Option("--sort S", "the order in which the block shows sections: relevance (default), worth, importance, priority, recency, file or decay", choices=("relevance", "worth", "importance", "priority", "recency", "file", "decay"), field="sort"),
             Option("--heading TEXT", "the first line (default '## Prior Knowledge'); '' for none", field="heading"),
             Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),

@@ -19,6 +19,7 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
+    parse_whole,
 )
 
 
@@ -32,7 +33,7 @@ def make_recall() -> Command:
             Option("--topic TEXT", "only memories of this topic: of this key topic, or else of notes with this title", field="topic"),
             Option("--kind K", "only memories of this kind", field="kind"),
             Option("--text TEXT", "words, if nothing else finds a memory; by default the keywords", field="text"),
-            Option("--max-tokens N", "the budget of all texts together, 100 to 50,000 tokens (default 2000)", field="max_tokens"),
+            Option("--max-tokens N", "the budget of all texts together, 100 to 50,000 tokens (default 2000)", parse=parse_whole, field="max_tokens"),
             Option("--follow R…", "show the memories to which this relation leads, such as resolved_by, right behind the memory that has the typed links", field="follow"),
             Option("--wait", "first index everything that is on disk now", value="disk", field="wait"),
             Option("--all", "recall from all workspaces"),

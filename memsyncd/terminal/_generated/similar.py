@@ -19,6 +19,7 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
+    parse_whole,
 )
 
 
@@ -59,7 +60,7 @@ def make_patterns() -> Command:
             Option("--topic TEXT", "only of this topic", field="topic"),
             Option("--min-similarity S", "from 0.1 to 1 (default 0.5)", parse=parse_fraction, field="min_similarity"),
             Option("--by KEY", "compare different values of this key, such as source.client, instead of workspaces", field="by"),
-            Option("--min-workspaces N", "only patterns of at least so many workspaces, or values of the key by (default 2)", field="min_workspaces"),
+            Option("--min-workspaces N", "only patterns of at least so many workspaces, or values of the key by (default 2)", parse=parse_whole, field="min_workspaces"),
             Option("-n --limit N", "at most so many patterns (default 20)", field="limit"),
             Option("--all", "all workspaces, which is the default"),
             Option("-w --workspace WS…", "compare these workspaces: a name, an id or a folder in it; by default all", field="workspace"),

@@ -19,6 +19,7 @@ from memsyncd.terminal.parser import (
     make_group,
     parse_fraction,
     parse_pair,
+    parse_whole,
 )
 
 
@@ -76,7 +77,7 @@ def make_task_context() -> Command:
             Argument("task", "[TASK]", "the task, such as WU-123", field="task"),
         ),
         options=(
-            Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
+            Option("--max-bytes N", "at most so many bytes (default 4096)", parse=parse_whole, field="max_bytes"),
             Option("--sort S", "order each part by recency or by worth, whose former name is decay (default recency)", choices=("recency", "worth", "decay"), field="sort"),
             Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("--include-archived", "archived sections too", field="include_archived"),
@@ -118,7 +119,7 @@ def make_task_summarize() -> Command:
         ),
         options=(
             Option("--content TEXT", "the summary that the caller has made; without it, sentences of the sections are chosen", field="content"),
-            Option("--max-bytes N", "at most so many bytes (default 1000)", field="max_bytes"),
+            Option("--max-bytes N", "at most so many bytes (default 1000)", parse=parse_whole, field="max_bytes"),
             Option("--apply", "append the summary as a section", field="apply"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
@@ -155,7 +156,7 @@ def make_session_start() -> Command:
         options=(
             Option("--task ID", "the task, such as WU-123", field="task"),
             Option("--agent NAME", "show the signals to this agent, besides the signals to the session and the task", field="agent"),
-            Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
+            Option("--max-bytes N", "at most so many bytes (default 4096)", parse=parse_whole, field="max_bytes"),
             Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             Option("--client NAME", "the writer's name in the history (default cli)", field="client"),
@@ -213,7 +214,7 @@ def make_session_resume() -> Command:
         options=(
             Option("--task ID", "the task, such as WU-123", field="task"),
             Option("--agent NAME", "show the signals to this agent, besides the signals to the session and the task", field="agent"),
-            Option("--max-bytes N", "at most so many bytes (default 4096)", field="max_bytes"),
+            Option("--max-bytes N", "at most so many bytes (default 4096)", parse=parse_whole, field="max_bytes"),
             Option("--no-mark", "without the warning about orders in notes", name="mark", value=False, field="mark"),
             Option("-w --workspace WS", "the workspace: a name, an id or a folder in it; by default the current folder's", field="workspace"),
             ALL,
