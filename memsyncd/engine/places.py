@@ -202,7 +202,7 @@ def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -
         return _make_section(reader, f"{spelling}#{heading}")
     if not heading.strip():
         return None
-    # A link names a section by its heading, or by the last of its slugs. Of several notes with one
+    # A link names a section by its heading, or by the last of its slugs. If several notes have the
     # name, the heading tells which is meant.
     paths = _find_note_paths(reader, names, note, _list_inside(note, memory_dir))
     places = ((path, find_section(path, heading, read_anchors(reader, path))) for path in paths)

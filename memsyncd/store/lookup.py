@@ -179,7 +179,7 @@ _ANCHORS_AMONG = (
     f"SELECT {ANCHOR} FROM json_each(:paths) v CROSS JOIN files f ON f.path = v.value"
     " CROSS JOIN sections s ON s.file = f.id"
 )
-# Of some sections of one kind, the latest first.
+# The sections of one kind, importance and priority, the latest first.
 _LATEST_OF_CLASS = (
     f"SELECT :rank, s.moment, s.importance IS NOT NULL, s.id, {ANCHOR} {FROM_SECTIONS}{{where}}"
     " AND s.kind = :of_kind AND s.importance IS :importance AND s.priority IS :priority"
@@ -205,8 +205,8 @@ def _encode_paths(anchors: Iterable[str]) -> str:
 def find_first_anchors(
     reader: Reader, filters: Filters, importances: Mapping[str, float], *, limit: int
 ) -> tuple[list[str], bool]:
-    """Return the sections that pass the filters, and whether these are all. Of more than `limit`,
-    these are the most important and latest ones, in no order.
+    """Return the sections that pass the filters, and whether these are all. If more than
+    `limit` pass, these are the most important and latest ones, in no order.
 
     `importances` has the importance of kinds, for sections that state none, and that of other kinds
     by an empty name.

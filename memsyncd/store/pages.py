@@ -21,7 +21,8 @@ from memsyncd.store.lookup import DAY, has_classes
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
 
-# Of so many sections that pass filters, all notes are sorted. Of more, notes are tried in order.
+# If so many sections pass filters, all of their notes are sorted. If more pass, notes are tried in
+# order.
 MAX_SORTED = 2_000
 _IS_DIVIDED = "EXISTS(SELECT 1 FROM sections WHERE file = f.id AND status = 'archived')"
 _PASSES = (
@@ -216,7 +217,7 @@ def stream_groups(
 
 # --- pages of groups ----------------------------------------------------------------------------
 
-# Of so many sections that were recalled most, each is looked up. Further recalls only raise the
+# So many sections, the most recalled ones, are looked up one by one. Further recalls only raise the
 # worth that a section of a group may have, so more groups are read.
 MAX_RECALLED = 2_000
 _RECALLED = (

@@ -37,8 +37,9 @@ from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
 
 class OutlinedWork(NamedTuple):
     """A section that has a text, without this text: the values that order tasks and sessions. `at`
-    is when it was created, else its day. `blocked_by` is the value of this key of metadata, the
-    section's own or that of its note.
+    is when it was created, else its day, else the day of its note, else the local day on which the
+    note was saved. `blocked_by` is the value of this key of metadata, which the section or its note
+    states.
     """
 
     anchor: str
@@ -164,6 +165,7 @@ WITH project AS MATERIALIZED (SELECT s.id AS id, coalesce(s.kind, 'none') AS kin
 SELECT 'kind', kind, count(*) FROM project GROUP BY kind
 UNION ALL
 SELECT 'tag', tag, count(*) FROM project CROSS JOIN tags ON section = project.id GROUP BY tag
+ORDER BY 3 DESC, 2
 """
 
 
@@ -199,8 +201,8 @@ class ProjectSections:
         return n_sections, n_notes
 
     def count_values(self, *, most_tags: int) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the numbers of sections by kind, which may be `none`, and by tag, the commonest
-        first.
+        """Return the numbers of sections by kind, which may be `none`, and by the `most_tags`
+        commonest tags; the commonest first.
         """
         counts: dict[str, dict[str, int]] = {"kind": {}, "tag": {}}
         if not self._other_than and (kept := _open_counts(self._reader, self._filters)):
@@ -208,7 +210,8 @@ class ProjectSections:
             tags = kept.list(TAG_OF_PROJECT, most=most_tags)
             return {str(kind): n for kind, n, _ in kinds}, {str(tag): n for tag, n, _ in tags}
         for field, value, n in self._rows(_COUNTS_OF_PROJECT):
-            counts[field][value] = n
+            if field == "kind" or len(counts["tag"]) < most_tags:
+                counts[field][value] = n
         return counts["kind"], counts["tag"]
 
     def find_first(

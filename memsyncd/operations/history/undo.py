@@ -162,7 +162,7 @@ def _find_text_after(
     workspace: Workspace, history: StoredHistory, target: Target, number: int, *, most: int
 ) -> Job[tuple[Revision, bytes | None]]:
     """Return the text that a note had right after a change set, and the revision that wrote it, or
-    the first one after it. Of each note `most` revisions are kept.
+    the first one after it. `most` revisions of each note are kept.
     """
     yield from choose_change_set(workspace, history, Target(), number, limit=1)
     in_set = RevisionFilter(change_set=number)

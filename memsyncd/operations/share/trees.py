@@ -60,7 +60,9 @@ def merge_trees(
 
 
 def merge_links(base: FileTree, ours: FileTree, theirs: FileTree) -> dict[str, str]:
-    """Return what is no file in the merged tree, by path. Of two changes, one stays."""
+    """Return what is no file in the merged tree, by path. If both sides changed it, one change
+    stays.
+    """
     merged: dict[str, str] = {}
     for path in {*ours, *theirs}:
         old, first, second = (side.get(path, "") for side in (base, ours, theirs))

@@ -70,8 +70,7 @@ MAX_LISTED = 250
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Judges memories. `below` is a limit of worth; `limits_s` has the greatest age by lifecycle.
-    Expired memories are changed if `is_expiring`. `retains_all` says that each memory that is not
-    changed counts as retained.
+    Expired memories are changed if `is_expiring`.
     """
 
     config: Config
@@ -80,7 +79,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     limits_s: Mapping[str, float] = {}
     is_expiring: bool = False
     is_protected_first: bool = False
-    """A protected memory is skipped, also if the rule would retain it."""
+    """A protected memory is skipped, also if the rule would retain it. Each other memory that
+    is not changed counts as retained.
+    """
 
     def judge(
         self, outlook: Outlook, moment_s: float, n_accesses: int, *, has_expired: bool
