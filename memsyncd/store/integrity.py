@@ -484,10 +484,17 @@ _RECORDED = (
 _NAMES_OF_FILE = FILE_COLUMNS.split(", ")
 # The columns before it are the id and the record of the file on the disk.
 _LINES = _NAMES_OF_FILE.index("lines")
+_DAY_OF_FILE = _NAMES_OF_FILE.index("day")
+_CREATED, _DAY, _AT = map(NAMES_OF_SECTION.index, ("created", "day", "at"))
+# Without a stated time, `at` depends on the time zone in which the note was indexed.
+_STATED_AT = "iif(coalesce(nullif(s.created, ''), s.day, f.day) IS NULL, '', s.at)"
+_COMPARED = ", ".join(
+    _STATED_AT if name == "at" else f"s.{name}" for name in NAMES_OF_SECTION[1:-1]
+)
 _STORED = {
     "file": f"SELECT digest, size, {', '.join(_NAMES_OF_FILE[_LINES:])} FROM files WHERE path = ?",
     "sections": (
-        f"SELECT {', '.join(f's.{name}' for name in NAMES_OF_SECTION[1:-1])}, o.lifecycle, o.kind,"
+        f"SELECT {_COMPARED}, o.lifecycle, o.kind,"
         " o.priority, o.importance, o.kinds, o.is_project, o.is_archived FROM files f"
         " JOIN sections s ON s.file = f.id LEFT JOIN outlooks o ON o.id = s.outlook"
         " WHERE f.path = ?"
@@ -639,7 +646,10 @@ def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
     return {
         # The numbers of a topic, at the end, depend on the configured kinds.
         "file": [(file[2], file[3], *file[_LINES:-N_VALUE_COLUMNS])],
-        "sections": [(*row[2:-1], *outlooks[row[-1]]) for row in rows.sections],
+        "sections": [
+            (*_hide_local_day(row[1:], file[_DAY_OF_FILE])[1:-1], *outlooks[row[-1]])
+            for row in rows.sections
+        ],
         "tags": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.tags)),
         "keywords": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.keywords)),
         "links": list(_with_slugs(rows.links, slugs)),
@@ -650,6 +660,12 @@ def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
         "chunks": [(slugs[row[2]], *row[3:]) for row in rows.chunks],
         "text": [("\n".join(inflate(row[3]) for row in rows.texts),)],
     }
+
+
+def _hide_local_day(row: Row, day_of_file: str | None) -> Row:
+    """Return the row of a section, without its id, as `_COMPARED` reads it."""
+    is_stated = row[_CREATED] or row[_DAY] or day_of_file
+    return row if is_stated else (*row[:_AT], "", *row[_AT + 1 :])
 
 
 def _with_slugs(rows: Iterable[Row], slugs: dict[Any, str]) -> Iterable[Row]:

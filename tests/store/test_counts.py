@@ -23,6 +23,7 @@ from memsyncd.core.search.tasks import ENDED, FINISHED, RECORDS
 from memsyncd.operations.stats.declare import GROUPS
 from memsyncd.store.counts import find_day, find_places_of_kinds
 from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update
+from memsyncd.store.integrity import compare_note, read_recorded
 from memsyncd.store.lookup import count_passing, count_sections, stream_notes
 from memsyncd.store.pool import Reader
 from memsyncd.store.topics import Topics
@@ -212,6 +213,10 @@ def test_kept_counts_follow_patches_and_the_clock_in_any_zone(
                     for at_s in (now_s, now_s + 35 * 60):
                         check(reader, Filters(now_s=at_s))
                         check_work(reader, at_s)
+                    for each, text in disk.items():
+                        recorded = read_recorded(reader, each)
+                        assert recorded is not None
+                        assert compare_note(reader, put(each, text).note, recorded) == []
         finally:
             index.close()
 
