@@ -1834,6 +1834,9 @@ class Found(TypedDict):
     vaults: list[str]
     # The globs of the workspace's read-only notes, and its existing instructions for agents.
     read_only: list[str]
+    # The globs of `include`, `exclude` and `read_only` that the workspace had before the request,
+    # and has no longer.
+    dropped: dict[str, list[str]]
     # The linked git worktree, if the request named one. It is the workspace if it has memory
     # itself; otherwise it shares the memory of the workspace.
     worktree: str | None
@@ -1866,9 +1869,10 @@ class AddParams(TypedDict):
     preset: Literal["memory", "vault", "claude-code"] | None
     # Also index these, such as 'docs/**/*.md'; the globs named before are dropped.
     include: list[str]
-    # Do not index these files.
+    # Do not index these files; the globs named before are dropped, but the folders that a vault
+    # itself leaves out, such as Obsidian's templates, stay left out unless `include` is given.
     exclude: list[str]
-    # Also index these, and never write to them.
+    # Also index these, and never write to them; the globs named before are dropped.
     read_only: list[str]
     # The folder to write memories to; `.` for the path itself. It is relative to the path.
     memory_dir: str | None

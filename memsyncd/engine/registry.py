@@ -195,7 +195,8 @@ class Registry:
     ) -> Entry:
         """Make an entry for the folder at `path`, which need not exist.
 
-        The settings of `place` replace empty ones, unless globs or another preset are given.
+        The settings of `place` replace empty ones, and its excluded globs join others, unless
+        other globs to include or another preset are given.
 
         Raises BadRequest for an invalid name, path or glob. Does not access the disk if `seen`
         is given.
@@ -208,7 +209,7 @@ class Registry:
             entry = replace(
                 entry,
                 preset=place.preset,
-                exclude=entry.exclude or place.exclude,
+                exclude=_join_globs(place.exclude, entry.exclude),
                 memory_dir=entry.memory_dir or place.memory_dir,
             )
         if entry.is_collection:
@@ -231,7 +232,11 @@ class Registry:
         registered = self.entries.get(seen.registered or "")
         if registered is not None:
             # A linked worktree that is added with settings of its own no longer has the main one's.
-            entry = replace(_merge(registered, entry, os.path.basename(entry.root)), main="")
+            merged = _merge(registered, entry, os.path.basename(entry.root))
+            kind = seen.kind
+            if entry.exclude and not merged.include and kind and kind.preset == merged.preset:
+                merged = replace(merged, exclude=_join_globs(kind.exclude, entry.exclude))
+            entry = replace(merged, main="")
         elif entry.name == os.path.basename(entry.root):
             # A default name gets a number if another folder has it, such as a second `notes`.
             entry = replace(entry, name=self._free_name(entry.name))
@@ -573,6 +578,10 @@ def _follow_main(main: Entry, worktree: Entry) -> Entry:
 
 def _find_change(registered: Entry) -> FolderKind | None:
     return None if has_memory(registered.root) else registered.recognise_vault()
+
+
+def _join_globs(globs: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*globs, *more)))
 
 
 def _merge(registered: Entry, new: Entry, default_name: str) -> Entry:

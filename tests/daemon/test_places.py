@@ -93,6 +93,21 @@ def test_a_vault_is_recognised_and_all_of_its_notes_are_indexed(
         assert (again["what"], again["notes"]) == (what, 3)
 
 
+def test_what_a_vault_leaves_out_stays_out_and_dropped_globs_are_named(
+    root: Path, make_place: MakePlace
+) -> None:
+    fill(root, ".obsidian/app.json", "a.md", "shapes/t.md", "attic/b.md", "drafts/c.md")
+    (root / ".obsidian/templates.json").write_text('{"folder": "shapes"}')
+    place = make_place(root, exclude=["drafts"])
+    for exclude, dropped in ((["attic"], {"exclude": ["drafts"]}), ([], {})):
+        answer = place.client.call("workspace.add", path=str(root), exclude=exclude)
+        assert answer["workspaces"][0]["exclude"] == ["shapes", "attic"]
+        assert answer["found"]["dropped"] == dropped
+    done = place.home.run("add", str(root), "--exclude", "drafts")
+    assert "left out: shapes, drafts" in done.stderr
+    assert "dropped, name them again to keep them: --exclude attic" in done.stderr
+
+
 def test_the_memory_folder_of_claude_code_is_a_vault_without_a_memories_folder(
     home: Home, make_place: MakePlace
 ) -> None:

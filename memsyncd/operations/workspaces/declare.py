@@ -60,9 +60,10 @@ class AddParams(Params, frozen=True, kw_only=True):
     include: Globs = msgspec.field(default_factory=list)
     """Also index these, such as 'docs/**/*.md'; the globs named before are dropped."""
     exclude: Globs = msgspec.field(default_factory=list)
-    """Do not index these files."""
+    """Do not index these files; the globs named before are dropped, but the folders that a vault
+    itself leaves out, such as Obsidian's templates, stay left out unless `include` is given."""
     read_only: Globs = msgspec.field(default_factory=list)
-    """Also index these, and never write to them."""
+    """Also index these, and never write to them; the globs named before are dropped."""
     memory_dir: Value | None = None
     """The folder to write memories to; `.` for the path itself. It is relative to the path."""
     user: bool = False
@@ -119,6 +120,9 @@ class Found(Result, frozen=True, kw_only=True):
     """If the folder is no vault itself: the vaults right beneath it, at most 3."""
     read_only: list[str]
     """The globs of the workspace's read-only notes, and its existing instructions for agents."""
+    dropped: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """The globs of `include`, `exclude` and `read_only` that the workspace had before the request,
+    and has no longer."""
     worktree: str | None = None
     """The linked git worktree, if the request named one. It is the workspace if it has memory
     itself; otherwise it shares the memory of the workspace."""

@@ -88,6 +88,8 @@ async def _add_at(daemon: Daemon, path: str, params: AddParams) -> AddedWorkspac
     if made.is_collection:
         return await _add_collection(daemon, made, seen)
     is_chosen_here = made.is_vault and params.preset is None
+    registered = daemon.workspaces.by_id.get(seen.registered or "")
+    before = None if registered is None else registered.entry
     count = None
     if seen.registered is None:
         count = await daemon.places.count_notes(made, daemon.workspaces.config, COUNT_S)
@@ -100,10 +102,22 @@ async def _add_at(daemon: Daemon, path: str, params: AddParams) -> AddedWorkspac
         added = daemon.workspaces.add(path, settings=settings, seen=seen)
     await daemon.places.detect_memory([added])
     contents = await _describe_found(daemon, added, seen, count)
+    if before is not None:
+        contents = replace(contents, dropped=_list_dropped(before, added.entry))
     if added.entry.main:
         contents = replace(contents, shared=await daemon.places.list_shared(added))
     infos = [describe_workspace(added)]
     return AddedWorkspaces(workspaces=infos, collections=[], found=contents)
+
+
+def _list_dropped(before: Entry, after: Entry) -> dict[str, list[str]]:
+    """Return the globs that an entry has no longer, by their setting."""
+    gone: dict[str, list[str]] = {}
+    for setting in ("include", "exclude", "read_only"):
+        left = getattr(after, setting)
+        if globs := [glob for glob in getattr(before, setting) if glob not in left]:
+            gone[setting] = globs
+    return gone
 
 
 async def _add_collection(daemon: Daemon, made: Entry, seen: FolderCheck) -> AddedWorkspaces:

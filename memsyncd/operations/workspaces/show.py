@@ -98,6 +98,10 @@ def describe_found(found: dict[str, Any], info: dict[str, Any], path: str) -> li
     lines = [f"{found['what']}: {notes}; memories are written to {where}"]
     if found["read_only"]:
         lines.append(f"read only: {', '.join(found['read_only'])}")
+    # A daemon of an older version does not send them.
+    for setting, globs in found.get("dropped", {}).items():
+        option = f"--{setting.replace('_', '-')}"
+        lines.append(f"dropped, name them again to keep them: {option} {', '.join(globs)}")
     if info["preset"] == "vault":
         if info["exclude"]:
             lines.append(f"left out: {', '.join(info['exclude'])}")
