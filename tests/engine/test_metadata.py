@@ -430,6 +430,17 @@ def test_sections_are_ordered_by_worth(aging: Any) -> None:
         assert [*list_worth(aging, sort=sort)] == names
 
 
+def test_a_note_has_its_worth_also_without_its_sections(aging: Any) -> None:
+    with_sections, without = (
+        list_notes(
+            aging.workspace, SEARCH_POLICY, ListParams(explain=True, sections=shown), now_s=NOW_S
+        ).notes
+        for shown in (True, False)
+    )
+    assert all(note.worth for note in with_sections)
+    assert without == [msgspec.structs.replace(note, sections=[]) for note in with_sections]
+
+
 def test_the_worth_of_a_section_and_its_name_are_filters(aging: Any) -> None:
     later_s = NOW_S + 60 * 86_400
     for now_s in (NOW_S, later_s):

@@ -379,16 +379,19 @@ def list_notes(
     with workspace.acquire(READ_LIMIT_S) as reader:
         places = find_page(reader, filters, page_order, path=params.path, limit=params.limit + 1)
         paths = [path for path, _ in places[: params.limit]]
-        listed = _stream_in_order(reader, paths, filters, has_sections=params.sections)
-        for stored in redact_notes(reader, listed, config, has_sections=params.sections):
-            shown = stored if params.sections else replace(stored, sections=())
+        has_sections = params.sections or params.explain
+        listed = _stream_in_order(reader, paths, filters, has_sections=has_sections)
+        for stored in redact_notes(reader, listed, config, has_sections=has_sections):
+            shown = stored if has_sections else replace(stored, sections=())
             note = _make_note_info(shown, config.kinds, now_s)
             if params.explain:
                 note.sections[:] = [
                     _explain_section(section, valuation) for section in note.sections
                 ]
                 note = replace(note, worth=_find_best(note.sections))
-            if order is not None:
+            if not params.sections:
+                note.sections.clear()
+            elif order is not None:
                 note.sections.sort(key=order)
             n_of_note = len(_to_json(note)) + len(",")
             if n_bytes + n_of_note > max_bytes:
