@@ -14,6 +14,7 @@ a digest and the plan, computed again, has another.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, Protocol, TypeVar
@@ -98,9 +99,9 @@ def make_planned_decision(
             planned = plan()
         except NoteNotFound:
             # The notes have also changed if a planned section is gone.
-            check_plan(command, digest, None)
+            check_plan(digest, None)
             raise
-        check_plan(command, digest, planned.digest)
+        check_plan(digest, planned.digest)
         paths = {put.path.text for put in planned.puts}
         path = next(iter(paths)) if len(paths) == 1 else "."
         return Edit(command=command, client=client, path=path, operations=planned.puts), planned
@@ -108,16 +109,28 @@ def make_planned_decision(
     return decide
 
 
-def check_plan(command: str, wanted: str | None, digest: str | None) -> None:
+def check_plan(wanted: str | None, digest: str | None) -> None:
     """Raise Conflict if the client wants the plan of a digest, and the plan has another now."""
     if wanted is not None and wanted != digest:
-        raise _make_conflict(command, wanted, digest)
+        raise _make_conflict(wanted, digest, is_name=_is_digest(wanted))
 
 
-def _make_conflict(command: str, wanted: str, digest: str | None) -> Conflict:
+def _is_digest(text: str) -> bool:
+    return re.fullmatch("[0-9a-f]{32}", text) is not None
+
+
+def _make_conflict(wanted: str, digest: str | None, *, is_name: bool) -> Conflict:
+    """Make the error that the plan is not the `wanted` one. `is_name` says whether this can be the
+    name of a plan of the same method.
+    """
+    if is_name:
+        message = f"the plan of this request is not {wanted} now: notes have changed since this was"
+        message += " planned, or another request has shown that plan"
+    else:
+        message = f"{wanted} is not the name of a plan that this request has shown"
     return Conflict(
-        f"{command}: notes have changed since this was planned",
-        hint="plan again, then apply that plan",
+        f"{message}; nothing was changed",
+        hint="see the plan again, with --dry-run or without --apply, and apply it by its name",
         wanted=wanted,
         digest=digest,
     )
@@ -178,18 +191,19 @@ class Planned(msgspec.Struct, kw_only=True):
     n_retained: int
     n_skipped: int
 
-    def check(self, command: str, wanted: str | None) -> None:
+    def check(self, wanted: str | None) -> None:
         """Raise Conflict if the client wants a plan that is out of date, or another plan."""
         if wanted is None:
             return
         generation, dash, digest = wanted.rpartition("-")
-        is_current = digest == self.name.rpartition("-")[2]
-        if dash and is_current:
-            is_current = generation.isdecimal() and all(
-                note.generation <= int(generation) for note in self.notes
-            )
+        _, own_dash, own_digest = self.name.rpartition("-")
+        is_name = _is_digest(digest) and dash == own_dash
+        is_name = is_name and (not dash or generation.isdecimal())
+        is_current = is_name and digest == own_digest
+        if is_current and dash:
+            is_current = all(note.generation <= int(generation) for note in self.notes)
         if not is_current:
-            raise _make_conflict(command, wanted, self.name)
+            raise _make_conflict(wanted, self.name, is_name=is_name)
         self.name = wanted
 
     def list_portions(self) -> Iterator[Sequence[NotePlan]]:
@@ -516,12 +530,12 @@ async def keep_up(
         planned = await call.read(make, is_long=is_long)
     except NoteNotFound:
         # The notes have also changed if a planned section is gone.
-        check_plan(command, params.plan, None)
+        check_plan(params.plan, None)
         raise
     if not params.apply:
         shown = await call.read(partial(preview, workspace, planned), on_disk=True)
         return _answer(call, shown, [EditOutcome(answer={})], is_applied=False)
-    planned.check(command, params.plan)
+    planned.check(params.plan)
     refused: dict[str, str] = {}
     outcomes: list[EditOutcome[dict[str, str]]] = []
     n_done, number = 0, None

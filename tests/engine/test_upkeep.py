@@ -200,6 +200,21 @@ def test_a_plan_that_is_out_of_date_is_refused(log: Any) -> None:
     assert apply(log, plan=shown.plan).plan == shown.plan
 
 
+def test_a_name_that_no_plan_has_is_refused_in_words(log: Any) -> None:
+    by_rule, by_name = (show(log, **more).plan for more in ({}, {"path": ".memories/log.md"}))
+    digest = by_rule.rpartition("-")[2]
+    before = log.files()
+    for name in ("deadbeef", digest, f"-{digest}", f"x-{digest}", by_name):
+        with pytest.raises(Conflict, match=f"^{name} is not the name of a plan"):
+            apply(log, plan=name)
+    for name in ("deadbeef", by_rule):
+        with pytest.raises(Conflict, match=f"^{name} is not the name of a plan"):
+            apply(log, plan=name, path=".memories/log.md")
+    with pytest.raises(Conflict, match=f"is not {by_name[::-1]} now: notes have changed"):
+        apply(log, plan=by_name[::-1], path=".memories/log.md")
+    assert log.files() == before
+
+
 def test_a_note_that_is_not_indexed_yet_is_not_changed(log: Any) -> None:
     log.write(".memories/log.md", LOG + "more\n")
     before = log.files()
@@ -356,9 +371,9 @@ def test_a_rule_is_planned_as_if_each_memory_were_judged(
         )
     assert whole.notes == expected.notes
     assert whole.name == by_rule.name
-    whole.check("archive", by_rule.name)
+    whole.check(by_rule.name)
     with pytest.raises(Conflict):
-        whole.check("archive", f"{bench.workspace.index.generation - 1}-0")
+        whole.check(f"{bench.workspace.index.generation - 1}-0")
 
 
 def test_a_read_only_note_is_skipped(log: Any) -> None:

@@ -317,7 +317,7 @@ def make_forget_decision(
 
     def decide() -> tuple[Edit, ForgetPlan]:
         plan = plan_forget(workspace, config, params, now_s)
-        check_plan(COMMAND, params.plan, plan.digest)
+        check_plan(params.plan, plan.digest)
         going = (change.was for change in plan.changes if isinstance(change, Delete))
         files = (pair for was in going for pair in was.items())
         foreign = list_foreign_texts(workspace, config, files) if params.anchors else []

@@ -148,7 +148,7 @@ async def _initialise(daemon: Daemon, workspace: Workspace, params: ShareInitPar
     plan = digest_bytes(msgspec.json.encode(parts))
     is_applied = params.apply and not found.tracking
     if is_applied:
-        check_plan("share init", params.plan, plan)
+        check_plan(params.plan, plan)
         await _begin(daemon, workspace, repository, found, remote)
     state = await _describe(daemon, workspace)
     if found.tracking:
