@@ -3,7 +3,8 @@
 A plan to archive or restore counts the memories that change, that stay and that cannot change,
 names a page of each, and has a digest. It is computed from the index alone, some notes at a time,
 so that it may take long: it ends when its client leaves, and saves and other reads go on meanwhile.
-A plan by a rule that is only shown reads no more than its page (`upkeep/rules`).
+A plan by a rule that is only shown is made from counts and the notes of its page, as a short read
+if that takes few steps (`upkeep/rules`).
 Only the notes of the page that is shown are read from the disk, to tell which of their memories
 cannot be changed.
 
@@ -14,6 +15,7 @@ a digest and the plan, computed again, has another.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -140,6 +142,10 @@ def _make_conflict(wanted: str, digest: str | None, *, is_name: bool) -> Conflic
 
 NOTES_PER_READ, NOTES_PER_EDIT = 100, 50
 """So many notes are judged in one read of the index, and changed in one portion."""
+
+
+class LongPlan(Exception):
+    """A plan would read more than a short read may."""
 
 
 class Page(NamedTuple):
@@ -516,18 +522,16 @@ async def keep_up(
     params: UpkeepParams,
     plan: Callable[[Valuation], Planned],
     *,
-    is_long: bool = True,
+    is_long: bool,
+    short_plan: Callable[[Valuation], Planned] | None = None,
 ) -> Upkept:
-    """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories;
-    without `is_long`, it reads no more than its page. The history names the `command`.
+    """Answer with the plan, or carry it out. `plan` makes it from the present worth of memories, as
+    a long work with `is_long`. `short_plan` is tried before, as a short read, and raises LongPlan
+    if it would read too much. The history names the `command`.
     """
     workspace = await call.open()
-
-    def make() -> Planned:
-        return plan(make_valuation(call.config, call.now_s, count_accesses(workspace)))
-
     try:
-        planned = await call.read(make, is_long=is_long)
+        planned = await _read_plan(call, workspace, plan, is_long=is_long, short_plan=short_plan)
     except NoteNotFound:
         # The notes have also changed if a planned section is gone.
         check_plan(params.plan, None)
@@ -565,6 +569,23 @@ async def keep_up(
     finally:
         workspace.set_notice(PLAN_NOTICE, "")
     return _answer(call, planned.describe(refused), outcomes, is_applied=True)
+
+
+async def _read_plan(
+    call: Call,
+    workspace: Workspace,
+    plan: Callable[[Valuation], Planned],
+    *,
+    is_long: bool,
+    short_plan: Callable[[Valuation], Planned] | None,
+) -> Planned:
+    def make(plan: Callable[[Valuation], Planned]) -> Planned:
+        return plan(make_valuation(call.config, call.now_s, count_accesses(workspace)))
+
+    if short_plan is not None:
+        with contextlib.suppress(LongPlan):
+            return await call.read(partial(make, short_plan))
+    return await call.read(partial(make, plan), is_long=is_long)
 
 
 def _answer(

@@ -7,8 +7,9 @@ of their moments. So the memories that a plan changes are counted from the index
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -130,8 +131,9 @@ _NAMED = (
 )
 # An index has these columns.
 _EXPIRED = (
-    "SELECT s.id, s.outlook, s.moment FROM sections s WHERE s.expires <= max(:local, :utc)"
-    " AND s.expires <= iif(substr(s.expires, -1) = 'Z', :utc, :local) AND s.outlook IS NOT NULL"
+    "FROM sections s WHERE s.expires <= max(:local, :utc)"
+    " AND s.expires <= iif(substr(s.expires, -1) = 'Z', :utc, :local)"
+    " AND s.outlook IN (SELECT id FROM outlooks WHERE NOT is_archived)"
 )
 _PLACES = (
     "SELECT s.id, f.path FROM json_each(?) v CROSS JOIN sections s ON s.id = v.value"
@@ -187,9 +189,11 @@ def find_memory_ids(reader: Reader, ranges: Iterable[Range]) -> list[int]:
     return [number for (number,) in reader.rows(_IDS, (json.dumps([*ranges]),))]
 
 
-def read_timed(reader: Reader, ranges: Iterable[Range]) -> list[TimedMemory]:
-    """Return the memories in these ranges."""
-    return [TimedMemory._make(row) for row in reader.rows(_TIMED, (json.dumps([*ranges]),))]
+@contextlib.contextmanager
+def stream_timed(reader: Reader, ranges: Iterable[Range]) -> Iterator[Iterator[TimedMemory]]:
+    """Yield an iterator over the memories in these ranges, which may be very many."""
+    with reader.stream(_TIMED, (json.dumps([*ranges]),)) as rows:
+        yield map(TimedMemory._make, rows)
 
 
 def read_timed_by_anchor(reader: Reader, anchors: Iterable[str]) -> dict[str, TimedMemory]:
@@ -199,10 +203,17 @@ def read_timed_by_anchor(reader: Reader, anchors: Iterable[str]) -> dict[str, Ti
 
 
 def find_expired(reader: Reader, local: str, utc: str) -> list[tuple[int, int, int]]:
-    """Return the memories that have expired at a time, which is given as local time and as UTC: the
-    id, the outlook and the moment of the first section of each.
+    """Return the memories that have expired at a time, which is given as local time and as UTC, and
+    are not archived: the id, the outlook and the moment of the first section of each.
     """
-    return reader.rows(_EXPIRED, {"local": local, "utc": utc})
+    statement = f"SELECT s.id, s.outlook, s.moment {_EXPIRED}"
+    return reader.rows(statement, {"local": local, "utc": utc})
+
+
+def count_expired(reader: Reader, local: str, utc: str) -> int:
+    """Return the number of the memories of `find_expired`."""
+    [(n,)] = reader.rows(f"SELECT count(*) {_EXPIRED}", {"local": local, "utc": utc})
+    return int(n)
 
 
 def place_memories(reader: Reader, sections: Iterable[int]) -> list[tuple[int, str]]:

@@ -269,7 +269,7 @@ def carry_out_plan(bench: Bench, act: Any, params: Any, plan: Any, *, now_s: flo
             "change_set": outcome.change_set,
         },
     )
-    return asyncio.run(keep_up(call, act, params, plan))
+    return asyncio.run(keep_up(call, act, params, plan, is_long=True))
 
 
 @pytest.fixture

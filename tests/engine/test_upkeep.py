@@ -42,6 +42,7 @@ from memsyncd.operations.upkeep.run import (
 )
 from memsyncd.store.accesses import AccessCount
 from memsyncd.store.connection import CancellationToken
+from memsyncd.store.sections import read_outlines
 from tests.engine.conftest import build_block, carry_out_plan, search_in
 
 NOW = datetime.fromisoformat("2026-11-20T12:00")
@@ -73,9 +74,10 @@ def log(bench: Any) -> Any:
     return bench
 
 
-def make_plan(bench: Any, act: str, **params: Any) -> Any:
+def make_plan(bench: Any, act: str, *, is_short: bool = False, **params: Any) -> Any:
     kind = CleanupParams if act == "cleanup" else ArchiveParams
     plan: Any = PLANS[act]
+    plan = partial(plan, is_short=True) if is_short else plan
     return partial(
         plan, bench.workspace, bench.config, kind(**params), make_valuation(bench.config, NOW_S)
     )
@@ -376,6 +378,68 @@ def test_a_rule_is_planned_as_if_each_memory_were_judged(
         whole.check(f"{bench.workspace.index.generation - 1}-0")
 
 
+def test_a_shown_plan_reads_the_notes_of_its_page(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if many memories change, and their notes come last by path."""
+    for number in range(40):
+        n_days = 1 if number < 25 else 400
+        text = "".join(make_section(f"Part {at}", n_days) for at in range(20))
+        bench.write(f".memories/n{number:02}.md", text)
+    bench.sync()
+    read: list[str] = []
+
+    def note_read(reader: Any, paths: Any) -> Any:
+        read.extend(paths)
+        return read_outlines(reader, paths)
+
+    for module in (plans, rules):
+        monkeypatch.setattr(module, "read_outlines", note_read)
+    for offset, expected in ((0, [0, 25]), (299, [14, 39])):
+        read.clear()
+        plan = make_plan(bench, "archive", limit=1, offset=offset, is_short=True)()
+        assert (plan.n_changed, plan.n_retained) == (300, 500)
+        assert sorted(read) == [f".memories/n{number:02}.md" for number in expected]
+
+
+@pytest.mark.parametrize(
+    ("bound", "n_days", "params"),
+    [("MAX_JUDGED", 26.5, {"below": 0.3}), ("MAX_WALKED", 400, {"offset": 6})],
+)
+def test_a_short_read_makes_no_plan_of_many_memories(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, bound: str, n_days: float, params: Any
+) -> None:
+    """Of memories that must be judged one by one, or of notes that must be read by path."""
+    for name, n in {"MAX_LISTED": 0, "NOTES_PER_WALK": 2, "MAX_JUDGED": 8, "MAX_WALKED": 8}.items():
+        monkeypatch.setattr(rules, name, n)
+    bench.fill({f".memories/n{at}.md": make_section("Part", n_days) for at in range(8)})
+    plan = make_plan(bench, "archive", is_short=True, **params)()
+    assert plan.n_changed == 8
+    monkeypatch.setattr(rules, bound, 5)
+    with pytest.raises(rules.LongPlan):
+        make_plan(bench, "archive", is_short=True, **params)()
+    assert make_plan(bench, "archive", **params)() == plan
+
+
+def test_judging_memories_one_by_one_ends_when_the_client_leaves(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.fill({f".memories/n{at}.md": make_section("Part", 26.5) for at in range(8)})
+    token, judged = CancellationToken(), list[object]()
+    find_moment_s = rules.find_moment_s
+
+    def note_judged(*moments: Any) -> float:
+        judged.append(moments)
+        if len(judged) == 3:
+            token.cancel()
+        return find_moment_s(*moments)
+
+    monkeypatch.setattr(rules, "find_moment_s", note_judged)
+    with pytest.raises(NotFresh):
+        token.run(make_plan(bench, "archive", below=0.3))
+    assert len(judged) == 3
+
+
 def test_a_read_only_note_is_skipped(log: Any) -> None:
     scope = msgspec.structs.replace(
         log.workspace.scope, read_only=Globs.parse([".memories/log.md"])
@@ -406,7 +470,8 @@ def test_memories_past_their_time_are_cleaned_up(bench: Any) -> None:
     assert "Stale" in names(show(bench, "cleanup", below=0.1).archived)
     outcome = apply(bench, "cleanup", plan=plan.plan)
     assert (outcome.plan, outcome.archived) == (plan.plan, plan.archived)
-    assert show(bench, "cleanup").archived == []
+    again = show(bench, "cleanup")
+    assert (again.archived, names(again.skipped)) == ([], ["Kept"])
     bench.undo(change_set=outcome.change_set)
     assert bench.files()[".memories/log.md"] == text.encode()
 

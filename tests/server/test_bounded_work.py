@@ -52,6 +52,8 @@ GROWING: dict[str, str] = {
     "duplicates": "compares all sections, some at a time",
     "access.stats": "sorts all sections that were recalled",
     "topic.list": "reads the sections of recalled topics until no other can be among the first",
+    "archive": "sorts the places of up to 2,000 memories of each list",
+    "cleanup": "sorts the places of up to 2,000 memories of each list",
     "signal.inbox": "counts all unread signals to the agent",
 }
 """The calls whose work grows with the workspace, each with the reason."""

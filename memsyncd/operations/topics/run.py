@@ -792,12 +792,12 @@ async def patch(call: Call, params: TopicPatchParams) -> TopicWritten:
 
 async def archive(call: Call, params: TopicArchiveParams) -> Upkept:
     plan = partial(plan_topics, call.workspace, call.config, "topic.archive", params)
-    return await keep_up(call, "topic.archive", params, plan)
+    return await keep_up(call, "topic.archive", params, plan, is_long=False)
 
 
 async def restore(call: Call, params: TopicArchiveParams) -> Upkept:
     plan = partial(plan_topics, call.workspace, call.config, "topic.restore", params)
-    return await keep_up(call, "topic.restore", params, plan)
+    return await keep_up(call, "topic.restore", params, plan, is_long=False)
 
 
 async def append(call: Call, params: FieldAppendParams) -> FieldAppended:

@@ -4,7 +4,10 @@ A memory that nobody has recalled and that has not expired is judged by its outl
 alone. So an index counts the memories that a rule changes, retains and skips, in the order of their
 moments. Memories are judged one by one where this does not tell: near a moment at which the verdict
 changes, because the index knows a moment to about a day only, and if they were recalled or have
-expired. Then the notes of the page that is shown are read.
+expired. Then the notes of the page that is shown are read. In a list with up to MAX_LISTED memories
+the index tells which notes these are; otherwise notes are read by path until the page is full.
+
+A plan that would judge or read more than a short read may is made as a long work.
 
 Such a plan has a digest of the memories that it changes, and the generation at which it was made.
 It is out of date if these memories are others, or if one of their notes has changed since.
@@ -35,6 +38,7 @@ from memsyncd.engine.metadata import (
 from memsyncd.engine.workspace import Workspace
 from memsyncd.operations.plans import (
     Act,
+    LongPlan,
     Page,
     PlanMaker,
     Planned,
@@ -42,19 +46,21 @@ from memsyncd.operations.plans import (
     explain_protection,
     read_notes,
 )
+from memsyncd.store.connection import pause_or_end
 from memsyncd.store.integrity import read_generation
 from memsyncd.store.lookup import read_note_paths
 from memsyncd.store.outlooks import (
     Range,
     TimedMemory,
+    count_expired,
     count_memories,
     find_expired,
     find_memory_ids,
     mark_section,
     place_memories,
     read_outlooks,
-    read_timed,
     read_timed_by_anchor,
+    stream_timed,
 )
 from memsyncd.store.pool import Reader
 from memsyncd.store.sections import read_outlines
@@ -64,8 +70,9 @@ from memsyncd.store.sections import read_outlines
 MARGIN_S = 25 * 3600
 _FIRST, _AFTER = -(2**62), 2**62
 NOTES_PER_WALK = 20
-# Memories of a list with more are found by reading notes by path, until the page is full.
-MAX_LISTED = 250
+MAX_LISTED = 2_000
+# A short read judges at most so many memories one by one, and reads so many notes by path.
+MAX_JUDGED, MAX_WALKED = 2_000, 200
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +86,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     limits_s: Mapping[str, float] = {}
     is_expiring: bool = False
     is_protected_first: bool = False
-    """A protected memory is skipped, also if the rule would retain it. Each other memory that
-    is not changed counts as retained.
+    """A protected memory is skipped, also if the rule would retain it, and an archived one counts
+    as protected. Each other memory that is not changed counts as retained. Otherwise the rule
+    concerns no archived memory.
     """
 
     def judge(
@@ -89,6 +97,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Judge a memory whose age counts from a moment; None if the rule does not concern it."""
         if self.is_protected_first and (refusal := explain_protection(outlook, self.config)):
             return "skip", refusal
+        if outlook.is_archived:
+            return None
         reason = self._find_reason(outlook, moment_s, n_accesses, has_expired=has_expired)
         if reason is None:
             if self.is_protected_first:
@@ -129,7 +139,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     def find_cuts(self, outlook: Outlook) -> list[float]:
         """Return the moments at which the verdict changes, if it was not recalled."""
-        now_s, cuts = self.valuation.now_s, []
+        now_s, cuts = self.valuation.now_s, list[float]()
+        if outlook.is_archived:
+            return cuts
         if (limit_s := self.limits_s.get(outlook.lifecycle or "")) is not None:
             cuts.append(now_s - limit_s)
         if self.below is not None and self.below > 0:
@@ -179,10 +191,10 @@ def divide(rule: Rule, number: int, outlook: Outlook) -> list[_Part]:
 
 class RuleCounts:
     """The numbers of the memories that a rule changes, retains and skips, and the sum of the
-    marks of the changed ones.
+    marks of the changed ones. Raises LongPlan if a short read would have to judge too many.
     """
 
-    def __init__(self, reader: Reader, rule: Rule) -> None:
+    def __init__(self, reader: Reader, rule: Rule, *, is_short: bool = False) -> None:
         self._reader = reader
         self._rule = rule
         self._outlooks = read_outlooks(reader)
@@ -193,18 +205,27 @@ class RuleCounts:
         self.total = 0
         self._moved: dict[int, tuple[str | None, str | None]] = {}
         """The memories that were judged one by one: the verdict of their part, and their own."""
-        self._count()
+        now_s = rule.valuation.now_s
+        self._now = [datetime.fromtimestamp(now_s, zone).isoformat() for zone in (None, UTC)]
+        n_others = self._count()
+        if is_short and n_others > MAX_JUDGED:
+            raise LongPlan
         self._judge_others()
 
     def _list_parts(self) -> Iterator[_Part]:
         for parts in self._parts.values():
             yield from parts
 
-    def _count(self) -> None:
-        certain = [part for part in self._list_parts() if part.verdict is not None]
-        counts = count_memories(self._reader, [part.range for part in certain])
-        for part, (n, total) in zip(certain, counts, strict=True):
+    def _count(self) -> int:
+        """Count the memories of the parts; return at most how many others must be judged."""
+        rule, n_others = self._rule, 0
+        parts = [part for part in self._list_parts() if part.verdict or not part.is_certain]
+        counts = count_memories(self._reader, [part.range for part in parts])
+        for part, (n, total) in zip(parts, counts, strict=True):
             self._add(part.verdict, n, total)
+            n_others += 0 if part.is_certain else n
+        n_others += count_expired(self._reader, *self._now) if rule.is_expiring else 0
+        return n_others + (len(rule.valuation.accesses) if rule.below is not None else 0)
 
     def _add(self, verdict: Verdict | None, n: int, total: int) -> None:
         if verdict is not None:
@@ -215,14 +236,11 @@ class RuleCounts:
         rule, valuation = self._rule, self._rule.valuation
         done: set[int] = set()
         if rule.is_expiring:
-            local, utc = (
-                datetime.fromtimestamp(valuation.now_s, zone).isoformat() for zone in (None, UTC)
-            )
             verdicts = {
                 number: rule.judge(outlook, 0, 0, has_expired=True)
                 for number, outlook in self._outlooks.items()
             }
-            expired = find_expired(self._reader, local, utc)
+            expired = find_expired(self._reader, *self._now)
             self._move_all(expired, verdicts)
             done.update(section for section, _, _ in expired)
         if rule.below is not None and valuation.accesses:
@@ -231,11 +249,12 @@ class RuleCounts:
                 ((memory, valuation.accesses[anchor]) for anchor, memory in named.items()), done
             )
         uncertain = [part.range for part in self._list_parts() if not part.is_certain]
-        timed = read_timed(self._reader, uncertain)
-        self._judge_timed(((memory, 0) for memory in timed), done)
+        with stream_timed(self._reader, uncertain) as timed:
+            self._judge_timed(((memory, 0) for memory in timed), done)
 
     def _judge_timed(self, memories: Iterable[tuple[TimedMemory, int]], done: set[int]) -> None:
         for memory, n_accesses in memories:
+            pause_or_end()
             if memory.section not in done:
                 done.add(memory.section)
                 moment_s = find_moment_s(memory.updated, memory.created, find_stored_day(memory))
@@ -255,6 +274,7 @@ class RuleCounts:
         before: dict[tuple[int, int], list[int]] = {}
         ends = {number: [part.range.after for part in self._parts[number]] for number in verdicts}
         for section, number, moment in memories:
+            pause_or_end()
             before.setdefault((number, bisect_right(ends[number], moment)), []).append(section)
         for (number, at), sections in before.items():
             old, new = self._parts[number][at].verdict, verdicts[number]
@@ -283,16 +303,23 @@ class RuleCounts:
 
 
 def plan_by_rule(
-    workspace: Workspace, act: Act, rule: Rule, page: Page, *, is_whole: bool
+    workspace: Workspace,
+    act: Act,
+    rule: Rule,
+    page: Page,
+    *,
+    is_whole: bool,
+    is_short: bool = False,
 ) -> Planned:
     """Plan to change the memories of a workspace by a rule. With `is_whole`, the plan has all of
-    them, otherwise those of the page.
+    them, otherwise the memories of the page. With `is_short`, raises LongPlan instead of reading
+    more than a short read may.
     """
     shown: dict[str, set[int]] = {}
     left: set[str] = set()
     n_last = page.offset + page.limit
     with workspace.acquire(PLAN_LIMIT_S) as reader:
-        counted = RuleCounts(reader, rule)
+        counted = RuleCounts(reader, rule, is_short=is_short)
         for kind, n in counted.counts.items():
             must_read = is_whole and kind == "change"
             if page.offset >= n and not must_read:
@@ -309,14 +336,16 @@ def plan_by_rule(
     def has(kind: str, memory: Memory, at: int) -> bool:
         return page.has(at) if kind in walked else memory.head.section in shown[kind]
 
-    after = ""
+    after, n_walked = "", 0
     while any(maker.counts[kind] < min(n_last, counted.counts[kind]) for kind in walked):
+        if is_short and n_walked >= MAX_WALKED:
+            raise LongPlan
         with workspace.acquire(PLAN_LIMIT_S) as reader:
             paths = read_note_paths(reader, after=after, limit=NOTES_PER_WALK)
             notes = read_outlines(reader, paths)
         if not paths:
             break
-        after = paths[-1]
+        after, n_walked = paths[-1], n_walked + len(paths)
         left.difference_update(paths)
         maker.add(list_memories(notes), has)
     for _, notes in read_notes(workspace, sorted(left)):

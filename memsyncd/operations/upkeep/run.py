@@ -72,16 +72,22 @@ NO_FILTERS = sections.Filters()
 
 
 def plan_archive(
-    workspace: Workspace, config: Config, params: ArchiveParams, valuation: Valuation
+    workspace: Workspace,
+    config: Config,
+    params: ArchiveParams,
+    valuation: Valuation,
+    *,
+    is_short: bool = False,
 ) -> Planned:
     """Plan to archive memories that are named, pass the filters, or have a worth below a limit. If
-    the request selects nothing, the configured limit of worth selects.
+    the request selects nothing, the configured limit of worth selects, and `is_short` is as for
+    `plan_by_rule`.
     """
     below = params.below
     rule = Rule(config=config, valuation=valuation, below=below, is_protected_first=True)
     if not _is_selecting(params):
         rule = replace(rule, below=config.memory.archive_below if below is None else below)
-        return _plan_by_rule(workspace, "archive", rule, params)
+        return _plan_by_rule(workspace, "archive", rule, params, is_short=is_short)
     selected = _select_anchors(workspace, config, params, valuation)
 
     def judge(memory: Memory) -> Verdict | None:
@@ -119,10 +125,15 @@ def plan_restore(
 
 
 def plan_cleanup(
-    workspace: Workspace, config: Config, params: CleanupParams, valuation: Valuation
+    workspace: Workspace,
+    config: Config,
+    params: CleanupParams,
+    valuation: Valuation,
+    *,
+    is_short: bool = False,
 ) -> Planned:
     """Plan to archive memories past their time: expired, ephemeral and session memories, and on
-    request memories whose worth is below a limit.
+    request memories whose worth is below a limit. `is_short` is as for `plan_by_rule`.
     """
     rule = Rule(
         config=config,
@@ -131,12 +142,14 @@ def plan_cleanup(
         limits_s={"ephemeral": config.memory.ephemeral_s, "session": config.memory.session_s},
         is_expiring=True,
     )
-    return _plan_by_rule(workspace, "cleanup", rule, params)
+    return _plan_by_rule(workspace, "cleanup", rule, params, is_short=is_short)
 
 
-def _plan_by_rule(workspace: Workspace, act: Act, rule: Rule, params: UpkeepParams) -> Planned:
+def _plan_by_rule(
+    workspace: Workspace, act: Act, rule: Rule, params: UpkeepParams, *, is_short: bool
+) -> Planned:
     page = Page(params.offset, params.limit)
-    return plan_by_rule(workspace, act, rule, page, is_whole=params.apply)
+    return plan_by_rule(workspace, act, rule, page, is_whole=params.apply, is_short=is_short)
 
 
 def select_named(anchors: Sequence[str]) -> Select:
@@ -320,19 +333,22 @@ def _list_outermost(reader: Reader, path: str) -> list[str]:
 async def archive(call: Call, params: ArchiveParams) -> Upkept:
     params = await _name_sections(call, params)
     plan = partial(plan_archive, call.workspace, call.config, params)
-    is_long = params.apply or _is_selecting(params)
-    return await keep_up(call, "archive", params, plan, is_long=is_long)
+    short_plan = None if params.apply or _is_selecting(params) else partial(plan, is_short=True)
+    return await keep_up(
+        call, "archive", params, plan, is_long=not params.anchors, short_plan=short_plan
+    )
 
 
 async def restore(call: Call, params: ArchiveParams) -> Upkept:
     params = await _name_sections(call, params)
     plan = partial(plan_restore, call.workspace, call.config, params)
-    return await keep_up(call, "archive.restore", params, plan)
+    return await keep_up(call, "archive.restore", params, plan, is_long=not params.anchors)
 
 
 async def clean_up(call: Call, params: CleanupParams) -> Upkept:
     plan = partial(plan_cleanup, call.workspace, call.config, params)
-    return await keep_up(call, "cleanup", params, plan, is_long=params.apply)
+    short_plan = None if params.apply else partial(plan, is_short=True)
+    return await keep_up(call, "cleanup", params, plan, is_long=True, short_plan=short_plan)
 
 
 async def promote(call: Call, params: PromoteParams) -> Promoted:
