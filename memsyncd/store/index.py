@@ -352,7 +352,7 @@ class Index:
         """
         self._wal_pages.checkpoint(MOST_WAL_PAGES)
         paths, ids_before = [], replace(self._ids)
-        n_outlooks = len(self._outlooks)
+        last_outlook = self._outlooks.last
         counts_before, unmerged_before = self.counts, self._unmerged
         counts = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
@@ -376,7 +376,7 @@ class Index:
         except BaseException:
             self._ids, self.counts, self._known = ids_before, counts_before, None
             self._unmerged = unmerged_before
-            self._outlooks.roll_back(n_outlooks)
+            self._outlooks.roll_back(last_outlook)
             raise
         self._update_known(updates)
         if paths:
@@ -548,9 +548,9 @@ class Index:
     def tidy(self, step_s: float = STEP_S) -> bool:
         """Run a step of maintenance, which should take `step_s`.
 
-        A step merges some segments of FTS5. The last step frees memory, and truncates the WAL if it
-        is large or holds text that must leave. Returns False if no step is left; then `is_tidy` is
-        False if a running query keeps the WAL.
+        A step merges some segments of FTS5. The last step drops outlooks that no memory has, frees
+        memory, and truncates the WAL if it is large or holds text that must leave. Returns False if
+        no step is left; then `is_tidy` is False if a running query keeps the WAL.
         """
         self.checkpoint()
         with translating_errors():
@@ -567,6 +567,8 @@ class Index:
                 if self._merge(table, step_s):
                     self._to_merge.append(table)
                 return True
+            if not list_missing_indexes(self._writer):
+                self._outlooks.drop_unused(self._writer)
             self.is_tidy = self._end_tidying()
             release_memory(self._writer)
             return self.is_tidy and self._must_merge_all()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from memsyncd.core.memories import Outlook, find_outlook, split_memories
+from memsyncd.store.connection import transaction
 from memsyncd.store.details import Row
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.sections import ANCHOR, decode_texts, encode_anchors
@@ -27,6 +28,10 @@ _ADD = f"INSERT INTO outlooks(id, {_COLUMNS}) VALUES(?,?,?,?,?,?,?,?)"
 _ALL = f"SELECT id, {_COLUMNS} FROM outlooks ORDER BY id"
 OUTLOOK_COLUMNS = ("slugs", "level", "kind", "priority", "importance", "lifecycle", "status")
 """The columns of sections on which outlooks depend; see `OutlookSection`."""
+_UNUSED = (
+    "SELECT id FROM outlooks o WHERE NOT EXISTS"
+    " (SELECT 1 FROM sections s WHERE s.outlook IS NOT NULL AND s.outlook = o.id)"
+)
 _OF_FILE = (
     f"SELECT id, outlook, {', '.join(OUTLOOK_COLUMNS)} FROM sections WHERE file = ?"
     " ORDER BY start_line"
@@ -50,6 +55,8 @@ class Outlooks:
 
     def __init__(self) -> None:
         self._ids: dict[Row, int] = {}
+        self.last = 0
+        """The greatest id."""
         self._added: list[Row] = []
 
     @classmethod
@@ -57,10 +64,8 @@ class Outlooks:
         outlooks = cls()
         rows: list[Any] = connection.execute(_ALL).fetchall()
         outlooks._ids = {tuple(columns): number for number, *columns in rows}
+        outlooks.last = max(outlooks._ids.values(), default=0)
         return outlooks
-
-    def __len__(self) -> int:
-        return len(self._ids)
 
     def find(self, sections: Sequence[OutlookSection]) -> dict[int, int]:
         """Return the outlooks of the memories of a note, by the position of the first section of
@@ -72,7 +77,8 @@ class Outlooks:
             columns = (*stated, _encode_kinds(kinds), int(is_project), int(is_archived))
             number = self._ids.get(columns)
             if number is None:
-                number = self._ids[columns] = len(self._ids) + 1
+                self.last += 1
+                number = self._ids[columns] = self.last
                 self._added.append((number, *columns))
             outlooks[start] = number
         return outlooks
@@ -96,10 +102,19 @@ class Outlooks:
             connection.executemany(_ADD, self._added)
             self._added.clear()
 
-    def roll_back(self, n_before: int) -> None:
-        """Forget all but the first outlooks, after the transaction that added the others failed."""
+    def roll_back(self, last: int) -> None:
+        """Forget the outlooks after `last`, because the transaction that added them failed."""
         self._added.clear()
-        self._ids = {columns: n for columns, n in self._ids.items() if n <= n_before}
+        self.last = last
+        self._ids = {columns: n for columns, n in self._ids.items() if n <= last}
+
+    def drop_unused(self, connection: apsw.Connection) -> None:
+        """Delete the outlooks that no memory has any more. The index by outlook must be there."""
+        unused = {number for (number,) in connection.execute(_UNUSED)}
+        if unused:
+            with transaction(connection):
+                connection.executemany("DELETE FROM outlooks WHERE id = ?", [(n,) for n in unused])
+            self._ids = {columns: n for columns, n in self._ids.items() if n not in unused}
 
 
 # Most memories of a workspace have few kinds.

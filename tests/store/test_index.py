@@ -533,6 +533,34 @@ def test_a_note_that_keeps_its_secret_costs_no_more_than_another(open_index: Ope
     assert save("MEMORY.md", WITH_SECRET) < 2 * of_other
 
 
+def test_an_outlook_that_no_memory_has_any_more_is_dropped(open_index: Open) -> None:
+    index = open_index()
+
+    def put(path: str, importance: float) -> None:
+        index.apply([put_note(path, f"# A\n<!-- memory: {{importance: {importance}}} -->\n\na\n")])
+
+    def list_importances() -> list[object]:
+        tidy(index)
+        kept = "SELECT o.importance FROM sections s LEFT JOIN outlooks o ON o.id = s.outlook"
+        rows = ask(index, f"{kept} ORDER BY 1")
+        assert rows == ask(index, "SELECT importance FROM outlooks ORDER BY 1")
+        return [value for (value,) in rows]
+
+    put("a.md", 0.1)
+    put("b.md", 0.2)
+    assert list_importances() == [0.1, 0.2]
+    put("a.md", 0.3)
+    assert list_importances() == [0.2, 0.3]
+    put("a.md", 0.1)
+    put("c.md", 0.4)
+    assert list_importances() == [0.1, 0.2, 0.4]
+    index.close()
+    index = open_index()
+    index.apply([DropNote("b.md")])
+    put("d.md", 0.5)
+    assert list_importances() == [0.1, 0.4, 0.5]
+
+
 def test_purged_text_leaves_the_files_whatever_it_is(open_index: Open) -> None:
     index = open_index()
     fill(index, 60)
