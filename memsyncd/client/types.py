@@ -1067,7 +1067,7 @@ class SimilarTopic(TypedDict):
     """A topic that is similar to the requested one."""
 
     topic: str
-    # Of its most similar section with vectors, else of the words of all its sections.
+    # The value of its most similar section with vectors, else of the words of all its sections.
     similarity: float
     n_sections: int
     # Its most similar section.
@@ -1324,7 +1324,7 @@ class Purged(TypedDict):
 
 
 class Diff(TypedDict):
-    """The change of a revision. Of a change set with several notes, `diff` has the changes of the
+    """The change of a revision. If a change set has several notes, `diff` has the changes of the
     first 100; the other fields are about the first note.
     """
 
@@ -1515,7 +1515,7 @@ class TaskReady(TypedDict):
     # The open sections that are not blocked, P0 first, then the oldest. Sessions, checkpoints and
     # summaries are left out: they record work that was done.
     items: list[TaskSection]
-    # How many sections can be worked on, also beyond `limit`. Of more than 2,000 open sections,
+    # How many sections can be worked on, also beyond `limit`. If more than 2,000 sections are open,
     # only the status tells which are blocked.
     n_ready: int
     # How many sections were left out because they are blocked: their status is `blocked`, or their

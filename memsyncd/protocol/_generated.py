@@ -996,7 +996,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     'SimilarTopic': {
         'topic': 'The topic.',
-        'similarity': 'Of its most similar section with vectors, else of the words of all its sections.',
+        'similarity': 'The value of its most similar section with vectors, else of the words of all its sections.',
         'anchor': 'Its most similar section.',
         'path': 'The note of that section.',
     },
@@ -1546,7 +1546,7 @@ FIELDS: dict[str, dict[str, str]] = {
     'TaskReady': {
         'workspace': 'A workspace by its name, its id or a path in it; null for the only one.',
         'items': 'The open sections that are not blocked, P0 first, then the oldest. Sessions, checkpoints and summaries are left out: they record work that was done.',
-        'n_ready': 'How many sections can be worked on, also beyond `limit`. Of more than 2,000 open sections, only the status tells which are blocked.',
+        'n_ready': 'How many sections can be worked on, also beyond `limit`. If more than 2,000 sections are open, only the status tells which are blocked.',
         'blocked': 'How many sections were left out because they are blocked: their status is `blocked`, or their `blocked_by`, in metadata or a typed link, names a task, section or note that is not done.',
     },
     'TaskListParams': {

@@ -102,7 +102,7 @@ class DiffParams(WorkspaceParams, frozen=True, kw_only=True):
 
 
 class Diff(Result, frozen=True, kw_only=True):
-    """The change of a revision. Of a change set with several notes, `diff` has the changes of the
+    """The change of a revision. If a change set has several notes, `diff` has the changes of the
     first 100; the other fields are about the first note.
     """
 

@@ -74,7 +74,7 @@ class SimilarTopic(Result, frozen=True, kw_only=True):
 
     topic: str
     similarity: float
-    """Of its most similar section with vectors, else of the words of all its sections."""
+    """The value of its most similar section with vectors, else of the words of all its sections."""
     n_sections: int
     anchor: str
     """Its most similar section."""

@@ -59,8 +59,8 @@ class TaskReady(Result, frozen=True, kw_only=True):
     """The open sections that are not blocked, P0 first, then the oldest. Sessions, checkpoints and
     summaries are left out: they record work that was done."""
     n_ready: int
-    """How many sections can be worked on, also beyond `limit`. Of more than 2,000 open sections,
-    only the status tells which are blocked."""
+    """How many sections can be worked on, also beyond `limit`. If more than 2,000 sections are
+    open, only the status tells which are blocked."""
     blocked: int
     """How many sections were left out because they are blocked: their status is `blocked`, or
     their `blocked_by`, in metadata or a typed link, names a task, section or note that is not
