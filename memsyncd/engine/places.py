@@ -372,8 +372,12 @@ def name_relations(
         to = clean_target(relation.to)
         try:
             target = _name_place(workspace, reader, to)
-        except NoteNotFound:
+        except NoteNotFound as error:
             if must_exist:
+                if relation.kind == "related" and to.isidentifier():
+                    # The kind alone, without a note, was read as the note.
+                    hint = f"{error.hint}; with a kind: {to}=NOTE"
+                    raise NoteNotFound(error.message, hint=hint) from None
                 raise
             target = to
         named.append(RelationLink(relation.kind, target))

@@ -425,6 +425,12 @@ def test_what_is_wrong_is_named_and_nothing_is_written(place: Place, memory: Mem
             memory.done(name)
     with pytest.raises(NoteNotFound):
         memory.relate("Pool", "resolves", "nothing-of-this-name")
+    with pytest.raises(NoteNotFound) as without_note:
+        memory.set("Pool", relate=[{"to": "resolves"}])
+    assert without_note.value.hint.endswith("with a kind: resolves=NOTE")
+    for itself in ("Pool", POOL):
+        with pytest.raises(EditRefused, match="related to itself"):
+            memory.relate("Pool", "resolves", itself)
     with pytest.raises(BadRequest, match="no memory is named"):
         memory.set(status="done")
     with pytest.raises(BadRequest, match="nothing to change is named"):
@@ -487,6 +493,9 @@ def test_an_agent_lives_with_its_memories_over_mcp(place: Place, memory: Memsync
         )
         assert use("memory_update", action="set", memory="Retry", values={"priority": "P9"},
                    fails=True).startswith("priority: is none of P0")  # fmt: skip
+        assert use("memory_update", action="set", memory="Retry", values={}, fails=True).endswith(
+            "What to do: name a new value, such as status or priority"
+        )
     clients = {
         revision["client"]
         for revision in memory.history()

@@ -189,9 +189,8 @@ def _find_own_faults(params: SetParams) -> list[BadRequest]:
         if name not in (*SelectParams.__struct_fields__, "if_digest")
     )
     if not is_asking:
-        faults.append(
-            BadRequest("nothing to change is named", hint="such as a status: --status open")
-        )
+        hint = "name a new value, such as status or priority"
+        faults.append(BadRequest("nothing to change is named", hint=hint))
     return faults
 
 
@@ -265,6 +264,9 @@ def _relate(
         relate = name(wanted.relate, must_exist=True)
         unrelate = name(wanted.unrelate, must_exist=False)
         identify = partial(identify_place, StoredLinks(reader), path)
+        if (anchor or path) in [identify(relation.to) for relation in relate]:
+            hint = "name another note or section, as in resolves=NOTE"
+            raise EditRefused("a memory cannot be related to itself", hint=hint)
         if anchor is None:
             return merge_relations(path, data, relate, unrelate, identify=identify)
         return merge_section_relations(path, data, anchor, relate, unrelate, identify=identify)

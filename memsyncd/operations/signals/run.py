@@ -18,7 +18,6 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest
 from memsyncd.operations.call import Call
 from memsyncd.operations.inbox import (
-    READER_HINT,
     describe_signal,
     make_box,
     name_reader,
@@ -81,7 +80,9 @@ def list_addresses(params: SignalSendParams) -> tuple[str, ...]:
     if params.everyone:
         addresses += (EVERYONE,)
     if not addresses:
-        raise BadRequest("the signal has no addressee", hint=f"{READER_HINT}, or --everyone")
+        # An agent reads it, too, and its tool has no options of a terminal.
+        hint = "name an agent, a session, a task, or everyone (all)"
+        raise BadRequest("the signal has no addressee", hint=hint)
     return addresses
 
 
