@@ -405,7 +405,7 @@ def show_answer(
         console.terminal.paint.shows_ids = getattr(args, "ids", False)
         with console.terminal.page():
             show(answer, args, console)
-            report_state(answer, console)
+            report_state(answer, args, console)
     names = found.split()
     return NOTHING_FOUND if names and not any(answer[name] for name in names) else 0
 
@@ -431,7 +431,7 @@ def _print_things(answer: Answer, args: Args, console: Console, show: Show) -> N
             show(answer, args, console)
         elif any(isinstance(each, dict) and each.get("failure") for each in _list_asked(answer)):
             report_left_out(answer, console)
-        report_state(answer, console)
+        report_state(answer, args, console)
 
 
 def _list_asked(answer: Answer) -> Sequence[Any]:
@@ -468,12 +468,13 @@ def run_in_each(run: Action, args: Args, console: Console) -> int:
     return failed[0] if failed else min(found)
 
 
-def report_state(answer: Answer, console: Console) -> None:
+def report_state(answer: Answer, args: Args, console: Console) -> None:
     """Warn if the index behind an answer lacks changes on disk, or if searches do not find a write
     yet.
     """
     if "freshness" in answer:
-        console.terminal.warn(render_freshness(answer["freshness"]))
+        can_wait = hasattr(args, "wait")
+        console.terminal.warn(render_freshness(answer["freshness"], can_wait=can_wait))
     if not answer.get("is_indexed", True):
         console.terminal.warn("written, but not indexed yet; see `memsyncd status`")
 

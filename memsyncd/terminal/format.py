@@ -240,12 +240,15 @@ def render_snippet(snippet: str, paint: Paint, *, width: int) -> Iterator[str]:
     yield from break_line(INDENT + text, width, 0) if width else (INDENT + text,)
 
 
-def render_freshness(freshness: dict[str, Any]) -> str:
-    """Say which changes on disk the index of a result lacks, or why; empty if it is up to date."""
+def render_freshness(freshness: dict[str, Any], *, can_wait: bool) -> str:
+    """Say which changes on disk the index of a result lacks, or why; empty if it is up to date.
+    `can_wait`: the command has the option --wait.
+    """
     if freshness.get("reason"):
         return str(freshness["reason"])
     if freshness["pending"]:
-        return f"{render_count(freshness['pending'], 'note')} not indexed yet; --wait includes them"
+        advice = "--wait includes them" if can_wait else "to wait for them: memsyncd sync"
+        return f"{render_count(freshness['pending'], 'note')} not indexed yet; {advice}"
     state = freshness["state"]
     return "" if state == "ready" else f"the workspace is {state}; see `memsyncd status`"
 

@@ -1,12 +1,17 @@
-"""The methods that a command may call on the only workspace, if the current folder is in none."""
+"""The methods that a command may call if the current folder is in no workspace, and its advice."""
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+from memsyncd.cli.commands import load_command
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.terminal._generated import READING
-from memsyncd.terminal.console import only_reads
+from memsyncd.terminal.console import Console, only_reads, report_state
+from memsyncd.terminal.parser import parse_command
+from memsyncd.terminal.terminal import Terminal
 
 
 def test_the_methods_that_read_are_methods_that_carry_no_name_of_a_writer() -> None:
@@ -50,3 +55,21 @@ def test_a_call_reads_only_if_it_is_known_to(
     method: str, params: dict[str, object], is_reading: bool
 ) -> None:
     assert only_reads(method, params) is is_reading
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ("search foo", "--wait includes them"),
+        ("context", "--wait includes them"),
+        ("list --notes", "to wait for them: memsyncd sync"),
+        ("links", "to wait for them: memsyncd sync"),
+    ],
+)
+def test_a_command_advises_only_an_option_that_it_has(words: str, advice: str) -> None:
+    name, *rest = words.split()
+    errors = io.StringIO()
+    console = Console(Terminal(io.StringIO(), errors, {}), {})
+    answer = {"freshness": {"pending": 21, "state": "ready"}}
+    report_state(answer, parse_command(name, load_command(name), rest), console)
+    assert f"21 notes not indexed yet; {advice}" in errors.getvalue()

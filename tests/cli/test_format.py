@@ -160,7 +160,9 @@ def test_a_broken_line_keeps_its_words_and_fits_unless_a_word_does_not(
     ],
 )
 def test_freshness_is_printed_unless_it_is_ready(freshness: dict[str, Any], text: str) -> None:
-    assert render_freshness(freshness) == text
+    assert render_freshness(freshness, can_wait=True) == text
+    text = text.replace("--wait includes them", "to wait for them: memsyncd sync")
+    assert render_freshness(freshness, can_wait=False) == text
 
 
 @pytest.mark.parametrize(("n", "text"), [(0, "0 notes"), (1, "1 note"), (1204, "1,204 notes")])
