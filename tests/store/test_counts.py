@@ -175,7 +175,6 @@ def set_zone(name: str | None) -> None:
     find_day.cache_clear()
 
 
-@settings(max_examples=30)
 @given(notes=st.tuples(*[st.lists(SECTIONS, max_size=2)] * 2), saves=SAVES)
 @example(notes=([{"expires": "2026-10-25T02:30:00"}], []), saves=CLOCK_BACK)
 @example(notes=([{"task": "T-1", "expires": "2026-10-25"}], []), saves=MOVED)
