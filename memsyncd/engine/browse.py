@@ -83,8 +83,7 @@ def find_stored_section(reader: Reader, anchor: str) -> tuple[str, StoredSection
     note, mark, heading = anchor.rpartition("#")
     section = read_section(reader, f"{find_spelling(reader, note)}{mark}{heading}")
     if section is None:
-        hint = suggest_anchor(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
-        raise NoteNotFound(f"no section {anchor}", hint=hint)
+        raise make_missing_error(anchor, read_anchors(reader, anchor.rpartition("#")[0]))
     return section
 
 
@@ -139,7 +138,16 @@ def suggest_note(workspace: Workspace, path: str) -> str:
     return f"did you mean {redact(similar)}?" if similar and similar != path else ""
 
 
-def suggest_anchor(anchor: str, anchors: list[str]) -> str:
+def make_missing_error(anchor: str, anchors: list[str]) -> NoteNotFound:
+    """Make the error for a section or a block that a note with these anchors does not have."""
+    note, _, heading = anchor.rpartition("#")
+    if heading.startswith("^"):
+        hint = "a block ends with a space and its id, such as ^locks"
+        return NoteNotFound(f"no block {heading.rstrip(']')} in {note.lstrip('[')}", hint=hint)
+    return NoteNotFound(f"no section {anchor}", hint=_suggest_anchor(anchor, anchors))
+
+
+def _suggest_anchor(anchor: str, anchors: list[str]) -> str:
     """Return the hint that names the most similar of these anchors."""
     note, _, slug = anchor.rpartition("#")  # the note is the same, and must not make them similar
     slugs = [each.rpartition("#")[2] for each in anchors]

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
 from memsyncd.core.editing.topics import RelationLink, clean_target
 from memsyncd.core.markdown.linkgraph import find_section, note_of
-from memsyncd.core.markdown.links import NoteNames
+from memsyncd.core.markdown.links import NoteNames, is_block_reference
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.paths import NOTE_SUFFIXES
 from memsyncd.core.search.filters import EVERYTHING
-from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, suggest_anchor
+from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, make_missing_error
 from memsyncd.engine.elsewhere import split_prefix
 from memsyncd.engine.metadata import name_note
 from memsyncd.engine.workspace import Workspace
@@ -202,10 +202,11 @@ def _find_anchor(reader: Reader, names: NoteNames, text: str, memory_dir: str) -
         return _make_section(reader, f"{spelling}#{heading}")
     if not heading.strip():
         return None
-    # A link names a section by its heading, or by the last of its slugs. If several notes have the
-    # name, the heading tells which is meant.
+    # A link names a section by its heading, by the last of its slugs, or by a block in it. If
+    # several notes have the name, the heading tells which is meant.
     paths = _find_note_paths(reader, names, note, _list_inside(note, memory_dir))
-    places = ((path, find_section(path, heading, read_anchors(reader, path))) for path in paths)
+    find_part = StoredLinks(reader).resolver.find_part
+    places = ((path, find_part(path, heading.strip())) for path in paths)
     anchors = [anchor for path, anchor in places if anchor != path]
     if len(anchors) > 1:
         raise make_several_error([*map(note_of, anchors)], f"several notes have the name {note}")
@@ -277,6 +278,9 @@ def _find_lines(reader: Reader, names: NoteNames, text: str, memory_dir: str) ->
 
 def _find_section(reader: Reader, text: str) -> NamedPlace | None:
     """Find the section that a text names without its note."""
+    if is_block_reference(text):
+        anchor = StoredLinks(reader).find_block(text.lower())
+        return _make_section(reader, anchor) if anchor else None
     return (
         _find_id(reader, text)
         or _find_titled(reader, text)
@@ -349,8 +353,7 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
     note, mark, _ = text.rpartition("#")
     path = _find_path(reader, names, note, memory_dir) if mark else None
     if path is not None:
-        hint = suggest_anchor(text, read_anchors(reader, path))
-        raise NoteNotFound(f"no section {text}", hint=hint)
+        raise make_missing_error(text, read_anchors(reader, path))
     similar = names.find_similar(note or text)
     hint = f"did you mean {similar}?" if similar else "list notes with: memsyncd list --notes"
     if text.lower().endswith(NOTE_SUFFIXES):
