@@ -37,6 +37,15 @@ def test_what_nearly_exists_is_found_before_it_is_written_again(place: Place) ->
             memory.similar()
         with pytest.raises(NoteNotFound):
             memory.similar(anchor=".memories/errors.md#absent")
+        # The relations of a memory are no part of what it says.
+        related = [f"informs={first['anchor']}"]
+        zig = memory.add("Zig has comptime.", kind="decision", relations=related)
+        for relations in ([], related):
+            copy = memory.add("Zig has comptime.", on_similar="report", relations=relations)
+            assert (copy["action"], copy["anchor"]) == ("reported", zig["anchor"])
+        plain = memory.add("Go has goroutines.", kind="decision")
+        copy = memory.add("Go has goroutines.", on_similar="report", relations=related)
+        assert (copy["action"], copy["anchor"]) == ("reported", plain["anchor"])
 
 
 def test_the_command_names_each_similar_section(place: Place) -> None:

@@ -2,8 +2,8 @@
 
 The similarity of two texts is the Dice coefficient of their features: distinct words, and pairs of
 words that follow each other, so that the same words in another order are less than the same text.
-Upper and lower case, punctuation and markup do not count. A text in a script without spaces has the
-pairs of its characters for words.
+Upper and lower case, punctuation, markup and typed links do not count. A text in a script without
+spaces has the pairs of its characters for words.
 
 Dice, L. R. (1945): Measures of the amount of ecologic association between species.
 """
@@ -32,6 +32,8 @@ N_PROBES: Final = 24
 MAX_POSTINGS: Final = 64
 MAX_COMPARISONS: Final = 16
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+# A relation, as memsyncd writes it below a text: an item that is a word and a link alone.
+_RELATION = re.compile(r"^- [a-z][a-z0-9_]{0,63} \[\[[^\[\]\n]*\]\][ \t]*$", re.MULTILINE)
 _LINK_TARGET = re.compile(r"\]\([^()\s]*\)")
 
 
@@ -327,7 +329,7 @@ def _limit(words: Iterable[str]) -> Iterator[str]:
 
 
 def _list_words(text: str) -> Iterator[str]:
-    plain = _LINK_TARGET.sub("]", _COMMENT.sub(" ", text)).casefold()
+    plain = _LINK_TARGET.sub("]", _RELATION.sub(" ", _COMMENT.sub(" ", text))).casefold()
     for part in plain.split():
         for sequence in split_words(part):
             yield from sequence.words
