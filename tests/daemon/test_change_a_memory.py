@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -652,7 +653,10 @@ def test_of_two_texts_that_a_merge_has_left_one_is_chosen(place: Place, memory: 
 
     [problem] = list_conflicts()
     assert problem["path"] == ERRORS
-    assert f"memsyncd choose '{second}' --keep" in problem["hint"]
+    pasted = shlex.split(problem["hint"].partition(": ")[2])
+    assert pasted == ["memsyncd", "choose", second, "--keep", "this"]
+    refused = run(place, "choose", "Errors", "--keep", "this", status=6)
+    assert f"{ERRORS} has no text above its headings" in refused
     with connect(place.home.socket_path) as agent:
         agent.send("notifications/memsyncd/bind", is_notice=True, workspace=str(place.root))
         for tool, params in (

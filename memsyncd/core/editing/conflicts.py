@@ -39,6 +39,7 @@ _COMMENT = re.compile(
 )
 _LINE_END = re.compile(rb"\r\n|\r|\n|\Z")
 _HINT: Final = "settle it with your editor: leave one text, and remove `conflict` from its comment"
+_SECTION_HINT: Final = "name the section of a conflict; list them with: memsyncd problems"
 
 
 class SettledConflict(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,8 @@ def settle_conflict(path: str, data: bytes, anchor: str, keep: WhichText) -> Set
     open_text(path, data)  # raises EditRefused for a note that cannot be edited
     sections = split_note_sections(path, data)
     if all(section.anchor != anchor for section in sections):
+        if anchor == f"{path}#":
+            raise EditRefused(f"{path} has no text above its headings", hint=_SECTION_HINT)
         hint = "list sections with: memsyncd list --sections"
         raise NoteNotFound(f"no section {anchor}", hint=hint)
     first, seconds = _find_texts(path, data, sections, anchor)
@@ -105,7 +108,8 @@ def _find_texts(
         return first, [anchor]
     seconds = [second for second, first in marks.items() if first == anchor]
     if not seconds:
-        raise EditRefused(f"{anchor} is in no conflict", hint="list them with: memsyncd problems")
+        text = f"the text above the headings of {path}" if anchor == f"{path}#" else anchor
+        raise EditRefused(f"{text} is in no conflict", hint=_SECTION_HINT)
     return anchor, seconds
 
 

@@ -153,7 +153,7 @@ def make_sections(
 
 
 def _describe_conflict(path: str, raw: RawSection) -> Problem:
-    hint = f"choose: memsyncd choose {shlex.quote(raw.anchor)} --keep this, other or both"
+    hint = f"keep this, other or both: memsyncd choose {shlex.quote(raw.anchor)} --keep this"
     problem = "two versions of a section have different texts; this is the second"
     return Problem(path, raw.start + 1, "conflict", problem, hint)
 

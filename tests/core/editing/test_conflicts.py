@@ -64,6 +64,7 @@ def test_the_text_that_is_kept_stands_as_its_version_had_it(name: str, line_end:
         ("#a", "other", "has 2 other texts"),
         ("#c", "this", "names no other section"),
         ("#two", "this", "is in no conflict"),
+        ("#", "this", "has no text above its headings"),
     ],
 )
 def test_a_choice_that_is_not_clear_is_refused(anchor: str, keep: WhichText, message: str) -> None:
