@@ -1,8 +1,9 @@
 """Keep in index.db the values by which plans judge memories, and count memories by them.
 
-`outlooks` has each combination of these values that a memory has had, and `sections.outlook` leads
-from the first section of a memory to them. An index has the memories of each outlook in the order
-of their moments. So the memories that a plan changes are counted from the index alone.
+`outlooks` has each combination of these values that a memory has, or has had since the index was
+tidied. `sections.outlook` leads from the first section of a memory to them. An index has the
+memories of each outlook in the order of their moments. So the memories that a plan changes are
+counted from the index alone.
 """
 
 from __future__ import annotations
