@@ -30,6 +30,7 @@ from memsyncd.store.index import (
     remove_index,
 )
 from memsyncd.store.integrity import Tampering
+from memsyncd.store.outlooks import count_expired
 from memsyncd.store.rows import read_stat_row, stat_row
 from memsyncd.store.schema import (
     QUESTION_INDEXES,
@@ -559,6 +560,20 @@ def test_an_outlook_that_no_memory_has_any_more_is_dropped(open_index: Open) -> 
     index.apply([DropNote("b.md")])
     put("d.md", 0.5)
     assert list_importances() == [0.1, 0.4, 0.5]
+
+
+def test_expired_memories_are_found_by_the_index_of_expiries(open_index: Open) -> None:
+    index = open_index()
+    with index.pool.acquire(10) as reader:
+        traced: list[str] = []
+        reader.connection.trace_v2(
+            apsw.SQLITE_TRACE_STMT, lambda event: traced.append(event["sql"] or "")
+        )
+        count_expired(reader, "2026-01-01", "2026-01-01")
+        reader.connection.trace_v2(0)
+        times = {"local": "2026-01-01", "utc": "2026-01-01"}
+        steps = [row[3] for row in reader.rows(f"EXPLAIN QUERY PLAN {traced[0]}", times)]
+    assert "USING COVERING INDEX sections_expiring" in steps[0]
 
 
 def test_purged_text_leaves_the_files_whatever_it_is(open_index: Open) -> None:
