@@ -235,6 +235,10 @@ OPERATIONS = (
             },
             help={
                 "path": "the folder",
+                "exclude": (
+                    "do not index these files; globs named before are dropped, but what a vault"
+                    " itself leaves out stays out, unless --include is given"
+                ),
                 "memory_dir": "the folder to write memories to; . for PATH itself",
             },
             omit=("user",),

@@ -33,7 +33,7 @@ def make_add() -> Command:
             Option("--name NAME", "the workspace's name; by default the folder's name", field="name"),
             Option("--preset P", "memory: MEMORY.md and .memories/; vault: every note; claude-code: the memory of each project; by default the kind of the folder decides", choices=("memory", "vault", "claude-code"), field="preset"),
             Option("--include G…", "also index these, such as 'docs/**/*.md'; the globs named before are dropped", field="include"),
-            Option("--exclude G…", "do not index these files; the globs named before are dropped, but the folders that a vault itself leaves out, such as Obsidian's templates, stay left out unless include is given", field="exclude"),
+            Option("--exclude G…", "do not index these files; globs named before are dropped, but what a vault itself leaves out stays out, unless --include is given", field="exclude"),
             Option("--read-only G…", "also index these, and never write to them; the globs named before are dropped", field="read_only"),
             Option("--memory-dir D", "the folder to write memories to; . for PATH itself", field="memory_dir"),
             JSON,
