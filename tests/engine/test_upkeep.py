@@ -409,7 +409,7 @@ def test_a_shown_plan_reads_the_notes_of_its_page(
 def test_a_short_read_makes_no_plan_of_many_memories(
     bench: Any, monkeypatch: pytest.MonkeyPatch, bound: str, n_days: float, params: Any
 ) -> None:
-    """Of memories that must be judged one by one, or of notes that must be read by path."""
+    """Many memories must be judged one by one, or many notes be read by path."""
     for name, n in {"MAX_LISTED": 0, "NOTES_PER_WALK": 2, "MAX_JUDGED": 8, "MAX_WALKED": 8}.items():
         monkeypatch.setattr(rules, name, n)
     bench.fill({f".memories/n{at}.md": make_section("Part", n_days) for at in range(8)})

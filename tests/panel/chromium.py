@@ -63,7 +63,7 @@ _MEASURE = """async ([hash, name]) => {
 
 
 class ShownView(NamedTuple):
-    """What it took to show a view, and what it has then."""
+    """The time that it took to show a view, and the contents that it has then."""
 
     shown_ms: float
     """From the click until its content stands there."""

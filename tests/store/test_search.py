@@ -262,7 +262,7 @@ def test_filters_checked_for_the_best_matches_find_what_listed_ones_find(
     hidden: int,
     share_and_spare: tuple[float, float],
 ) -> None:
-    """Of each 40 notes `hidden` are archived or have expired; many texts are equal."""
+    """In each 40 notes `hidden` are archived or have expired; many texts are equal."""
     for number in range(N_TIES + 60):
         hiding = ("status: archived\n", "expires: 2020-01-01\n")[number % 2]
         front = f"---\nkind: tip\n{hiding if number * 7 % 40 < hidden else ''}---\n"

@@ -199,7 +199,7 @@ def test_an_unmounted_folder_counts_as_lost_events(watched: Watched, recorder: R
 def test_a_folder_that_another_workspace_has_watched_is_new_to_this_workspace(
     watched: Watched,
 ) -> None:
-    # Of two workspaces whose folders are gone, the folder above may be the same.
+    # The folder above may be the same for two workspaces whose folders are gone.
     above = frozenset({Watch(str(watched.root), is_recursive=False)})
     plan = Plan(str(watched.root / "gone"), above)
     for workspace_id in ("first", "second"):

@@ -82,7 +82,7 @@ from memsyncd.store.counts import KeptCounts
 SUMMARY_CHARS = 60
 # A profile names so many tags at most.
 MOST_TAGS = 100
-# Of so many sessions whose names begin alike, one may be meant.
+# So many sessions whose names begin alike are looked at, to find the meant one.
 MOST_NAMED = 1000
 
 
