@@ -171,7 +171,7 @@ def test_an_undo_that_would_be_refused_says_why_before_and_after(place: Place) -
         await screen.press("down", "u")
         await screen.wait_shown("It would be refused", f"by {later['revision']}: undo these first")
         await screen.press("y")
-        await screen.wait_shown("has changed since revision", "→ undo the later changes first")
+        await screen.wait_shown("has changed since change", "→ undo the later changes first")
         assert "Badgers" in (place.root / DECISIONS).read_text()
 
     show(place.env, place.id, scenario)
