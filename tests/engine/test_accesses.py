@@ -85,7 +85,11 @@ def test_a_whole_note_counts_each_of_its_sections(kept: Bench) -> None:
         (".memories/redis.md", "redis/timeout", "did you mean .memories/redis.md#redis/timeouts?"),
         (".memories/redis.md", "zebra", "list sections with: memsyncd list --sections"),
         ("redis.md", "redis/ports", "did you mean .memories/redis.md?"),
-        ("zebra.md", None, "list notes with: memsyncd list --notes"),
+        (
+            "zebra.md",
+            None,
+            "list notes with: memsyncd list --notes; if it was removed: memsyncd undo NOTE",
+        ),
     ],
 )
 def test_a_place_that_never_was_is_an_error_with_near_names(
