@@ -254,7 +254,8 @@ export class NotesView extends View {
     if (!/\.(md|markdown|txt)$/i.test(path)) path = (await this.ask("render", { path }, signal)).path;
     // The text is shown even if a busy daemon does not answer one of the other calls.
     const instead = (/** @type {any} */ empty) => (/** @type {unknown} */ error) => {
-      if (!signal.aborted) report(error);
+      // The first of the calls says that the note is gone.
+      if (!signal.aborted && !isNoteMissing(error)) report(error);
       return empty;
     };
     const [rendered, listed, linked, problems] = await Promise.all([
@@ -422,12 +423,17 @@ export class NotesView extends View {
 
   /** @param {unknown} error */
   fail(error) {
-    const isMissing = error instanceof RpcError && error.code === "note_not_found";
+    const isMissing = isNoteMissing(error);
     const hint = error instanceof RpcError ? error.hint : "";
     fill(this.article, h("p", { class: "error" }, isMissing ? "There is no such note; it may have been moved or deleted." : String(error instanceof Error ? error.message : error)),
       hint && h("p", { class: "quiet" }, `→ ${hint}`), h("p", {}, h("button", { type: "button", onclick: () => this.reload() }, "Try again")));
     this.shownPath = this.place.values.path ?? "";
   }
+}
+
+/** @param {unknown} error */
+function isNoteMissing(error) {
+  return error instanceof RpcError && error.code === "note_not_found";
 }
 
 /** The labels of a section that its note's first section does not have already. @param {any} section @param {any} first */
