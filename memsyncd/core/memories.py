@@ -24,8 +24,8 @@ class Placed(Protocol):
     def level(self) -> int: ...
 
 
-class Stating(Placed, Protocol):
-    """A section with the metadata by which plans judge it."""
+class Weighed(Placed, Protocol):
+    """A section with the metadata on which its worth depends."""
 
     @property
     def kind(self) -> str | None: ...
@@ -33,6 +33,11 @@ class Stating(Placed, Protocol):
     def priority(self) -> str | None: ...
     @property
     def importance(self) -> float | None: ...
+
+
+class Stating(Weighed, Protocol):
+    """A section with the metadata by which plans judge it."""
+
     @property
     def lifecycle(self) -> str | None: ...
     @property

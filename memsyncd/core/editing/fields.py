@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from memsyncd.core.editing.kinds import KindDefaults, find_importance
+from memsyncd.core.memories import Placed, Weighed
 from memsyncd.core.model import compute_worth
 
-
-class Nested(Protocol):
-    """The property of a section that `list_fields` needs."""
-
-    @property
-    def level(self) -> int: ...
-
-
-class Weighed(Nested, Protocol):
-    """The properties of a section on which the worth of its topic depends."""
-
-    @property
-    def anchor(self) -> str: ...
-    @property
-    def kind(self) -> str | None: ...
-    @property
-    def priority(self) -> str | None: ...
-    @property
-    def importance(self) -> float | None: ...
-
-
-N = TypeVar("N", bound=Nested)
+N = TypeVar("N", bound=Placed)
 
 
 def find_title(sections: Sequence[N]) -> N | None:

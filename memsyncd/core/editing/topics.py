@@ -35,7 +35,7 @@ from memsyncd.core.editing.additions import (
     quote_values,
     render_metadata,
 )
-from memsyncd.core.editing.fields import Nested, find_title, list_fields
+from memsyncd.core.editing.fields import find_title, list_fields
 from memsyncd.core.editing.metadata import KeyChange, WordsChange, change_front_matter
 from memsyncd.core.editing.sections import (
     NoteText,
@@ -58,6 +58,7 @@ from memsyncd.core.markdown.links import Mention, find_mentions, make_key
 from memsyncd.core.markdown.parse import DATED_VALUE
 from memsyncd.core.markdown.scanner import HEADING, HTML, ITEM, Block, split_blocks
 from memsyncd.core.markdown.sections import RawSection, make_slug
+from memsyncd.core.memories import Placed
 from memsyncd.core.model import Meta
 from memsyncd.errors import BadRequest, EditRefused, NoteNotFound
 
@@ -90,11 +91,9 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
 # --- The fields of a topic ------------------------------------------------------------------------
 
 
-class Headed(Nested, Protocol):
+class Headed(Placed, Protocol):
     """The properties of a section that `find_field` needs."""
 
-    @property
-    def anchor(self) -> str: ...
     @property
     def heading(self) -> tuple[str, ...]: ...
 
