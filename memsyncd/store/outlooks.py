@@ -125,18 +125,15 @@ _encode_kinds = lru_cache(maxsize=256)(json.dumps)
 # --- questions ----------------------------------------------------------------------------------
 
 _MASK = 0xFFFF_FFFF
-_OF_RANGE = (
-    "FROM sections s WHERE s.outlook IS NOT NULL AND s.outlook = r.value ->> 0"
+_IS_IN_RANGE = (
+    "s.outlook IS NOT NULL AND s.outlook = r.value ->> 0"
     " AND s.moment >= r.value ->> 1 AND s.moment < r.value ->> 2"
 )
 _COUNTS = (
-    f"SELECT (SELECT json_array(count(*), coalesce(sum(s.id * s.id & {_MASK}), 0)) {_OF_RANGE})"
-    " FROM json_each(?) r ORDER BY r.key"
+    f"SELECT (SELECT json_array(count(*), coalesce(sum(s.id * s.id & {_MASK}), 0))"
+    f" FROM sections s WHERE {_IS_IN_RANGE}) FROM json_each(?) r ORDER BY r.key"
 )
-_IN_RANGES = (
-    "FROM json_each(?) r CROSS JOIN sections s ON s.outlook IS NOT NULL"
-    " AND s.outlook = r.value ->> 0 AND s.moment >= r.value ->> 1 AND s.moment < r.value ->> 2"
-)
+_IN_RANGES = f"FROM json_each(?) r CROSS JOIN sections s ON {_IS_IN_RANGE}"
 _IDS = f"SELECT s.id {_IN_RANGES}"
 _TIMES = "s.id, s.outlook, s.moment, s.updated, s.created, coalesce(s.day, f.day), f.mtime_ns"
 _TIMED = f"SELECT {_TIMES} {_IN_RANGES} CROSS JOIN files f ON f.id = s.file"
