@@ -38,6 +38,8 @@ from memsyncd.store.sections import (
 )
 
 READ_LIMIT_S = 2.0
+LIST_NOTES = "list notes with: memsyncd list --notes"
+"""The hint for a note that is not there."""
 NamingParams = TypeVar("NamingParams", bound=msgspec.Struct)
 LINKS_LIMIT_S = 10.0
 """For reading and resolving all links of a workspace: 0.5 s for 30,000 notes."""
@@ -123,9 +125,13 @@ def find_spelling(reader: Reader, path: str) -> str:
 
 def advise_missing(workspace: Workspace, path: str) -> str:
     """The hint for the path of a note that does not exist."""
+    return suggest_note(workspace, path) or f"{LIST_NOTES}{advise_undo(path)}"
+
+
+def advise_undo(path: str) -> str:
+    """The end of a hint, for a text that is the path of a note; empty for another text."""
     is_note = path.lower().endswith(NOTE_SUFFIXES)
-    undo = "; if it was removed: memsyncd undo NOTE" if is_note else ""
-    return suggest_note(workspace, path) or f"list notes with: memsyncd list --notes{undo}"
+    return "; if it was removed: memsyncd undo NOTE" if is_note else ""
 
 
 def suggest_note(workspace: Workspace, path: str) -> str:

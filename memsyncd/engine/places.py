@@ -25,7 +25,13 @@ from memsyncd.core.markdown.links import NoteNames, is_block_reference
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.paths import NOTE_SUFFIXES
 from memsyncd.core.search.filters import EVERYTHING
-from memsyncd.engine.browse import READ_LIMIT_S, find_spelling, make_missing_error
+from memsyncd.engine.browse import (
+    LIST_NOTES,
+    READ_LIMIT_S,
+    advise_undo,
+    find_spelling,
+    make_missing_error,
+)
 from memsyncd.engine.elsewhere import split_prefix
 from memsyncd.engine.metadata import name_note
 from memsyncd.engine.workspace import Workspace
@@ -355,10 +361,8 @@ def _refuse(reader: Reader, names: NoteNames, text: str, memory_dir: str) -> NoR
     if path is not None:
         raise make_missing_error(text, read_anchors(reader, path))
     similar = names.find_similar(note or text)
-    hint = f"did you mean {similar}?" if similar else "list notes with: memsyncd list --notes"
-    if text.lower().endswith(NOTE_SUFFIXES):
-        hint = f"{hint}; if it was removed: memsyncd undo NOTE"
-    raise NoteNotFound(f"no note or section is called {text}", hint=hint)
+    hint = f"did you mean {similar}?" if similar else LIST_NOTES
+    raise NoteNotFound(f"no note or section is called {text}", hint=f"{hint}{advise_undo(text)}")
 
 
 # --- relations ----------------------------------------------------------------------------------

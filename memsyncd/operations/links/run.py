@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.paths import parse_note_path
-from memsyncd.engine.browse import LINKS_LIMIT_S, find_stored_section
+from memsyncd.engine.browse import LINKS_LIMIT_S, LIST_NOTES, find_stored_section
 from memsyncd.engine.elsewhere import Elsewhere, find_elsewhere, may_lead_elsewhere
 from memsyncd.engine.relations import SUPERSEDES, find_newest
 from memsyncd.engine.workspace import Workspace
@@ -117,7 +117,7 @@ def _find_start(reader: Reader, params: LinksParams) -> str | None:
         return None
     path = parse_note_path(params.path).text
     if read_digest(reader, path) is None:
-        raise NoteNotFound(f"{path} is not indexed", hint="list notes with: memsyncd list --notes")
+        raise NoteNotFound(f"{path} is not indexed", hint=LIST_NOTES)
     return path
 
 

@@ -15,6 +15,7 @@ from memsyncd.core.model import ARCHIVED, Section
 from memsyncd.core.upkeep import archive_sections
 from memsyncd.engine.accesses import count_accesses
 from memsyncd.engine.additions import choose_note
+from memsyncd.engine.browse import LIST_NOTES
 from memsyncd.engine.edit import Delete, Put
 from memsyncd.engine.memories import PLAN_LIMIT_S, find_anchors, find_paths, list_memories
 from memsyncd.engine.places import find_named_place
@@ -101,7 +102,7 @@ def read_selected(workspace: Workspace, config: Config, path: str, selected: Sel
     note = choose_note(workspace.scope, config, note=f"./{path}")
     file = read_text_file(workspace.scope, note)
     if file is None:
-        raise NoteNotFound(f"{path} is not there", hint="list notes with: memsyncd list --notes")
+        raise NoteNotFound(f"{path} is not there", hint=LIST_NOTES)
     if selected.digest is not None and file.digest != selected.digest:
         raise Conflict(f"{path} was saved a moment ago", hint="try again once it is indexed")
     return file

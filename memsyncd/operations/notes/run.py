@@ -54,7 +54,7 @@ from memsyncd.core.paths import (
 )
 from memsyncd.core.search.filters import EVERYTHING
 from memsyncd.engine.additions import make_addition, make_addition_decision
-from memsyncd.engine.browse import LINKS_LIMIT_S, READ_LIMIT_S
+from memsyncd.engine.browse import LINKS_LIMIT_S, LIST_NOTES, READ_LIMIT_S
 from memsyncd.engine.edit import (
     NO_FILE,
     Decide,
@@ -611,9 +611,7 @@ def validate_notes(workspace: Workspace, config: Config, path: str | None) -> Va
         notes = list(stream_notes(reader, path=path, filters=EVERYTHING))
         problems = read_problems(reader)
     if path is not None and not notes:
-        raise NoteNotFound(
-            f"no note is indexed at {path}", hint="list notes with: memsyncd list --notes"
-        )
+        raise NoteNotFound(f"no note is indexed at {path}", hint=LIST_NOTES)
     paths = {note.path for note in notes}
     faults = [
         FieldFault(

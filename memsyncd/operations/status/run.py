@@ -17,7 +17,7 @@ from memsyncd import PROTOCOL, __version__
 from memsyncd.config import Config
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.answers import find_last_calls
-from memsyncd.engine.browse import find_problems, has_note
+from memsyncd.engine.browse import LIST_NOTES, find_problems, has_note
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_progress, describe_recording
 from memsyncd.engine.workspace import Condition, Workspace, read_freshness
 from memsyncd.errors import NoteNotFound
@@ -73,8 +73,7 @@ async def list_problems(daemon: Daemon, params: ProblemsParams) -> Problems:
     if params.path is not None and not problems:
         checks = [partial(has_note, workspace, params.path) for workspace in chosen]
         if not any([await daemon.read(check) for check in checks]):
-            hint = "list notes with: memsyncd list --notes"
-            raise NoteNotFound(f"no note is indexed at {params.path}", hint=hint)
+            raise NoteNotFound(f"no note is indexed at {params.path}", hint=LIST_NOTES)
     return Problems(problems=problems[: params.limit], n_problems=len(problems))
 
 
