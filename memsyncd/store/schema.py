@@ -4,14 +4,15 @@ index.db: the schema, the tokenizer, and the version and policy of the chunker m
 `meta` stores the fingerprint, and `user_version` has its first bits. A file with another
 fingerprint is rebuilt, never migrated. `texts` keeps the only copy of a note's text, deflated in
 blocks of lines; a chunk's text is read from its lines. The two FTS5 tables have words and no text:
-`chunks_fts` has the stems of the words, `chunks_exact` the words as they are written. There are no
-triggers, and a change of a chunk's lines touches neither table. The column
-`properties` of a note's first chunk has the words of its first `front_lines` lines, the front
-matter; the chunk's text does not have them. `sections.slugs` is a section's
-anchor without the note's path and the `#`. `extra` has the keys of metadata without a column, in
-JSON; for a section it has only keys in which the section differs from its note. `topic` is the
-stated topic: a section's own, if it differs from its note's, and empty text if the section states
-an empty one. `moment` orders sections by age, and `is_empty` is 1 for a section without text; see
+`chunks_fts` has the stems of the words, `chunks_exact` the words as they are written. Most words
+are in the column `text`: it is the first, because FTS5 writes two bytes for the number of any other
+with each word of each row. There are no triggers, and a change of a chunk's lines touches neither
+table. The column `properties` of a note's first chunk has the words of its first `front_lines`
+lines, the front matter; the chunk's text does not have them. `sections.slugs` is a section's anchor
+without the note's path and the `#`. `extra` has the keys of metadata without a column, in JSON; for
+a section it has only keys in which the section differs from its note. `topic` is the stated topic:
+a section's own, if it differs from its note's, and empty text if the section states an empty one.
+`moment` orders sections by age, and `is_empty` is 1 for a section without text; see
 `core/model.find_moment` and `core/model.has_text`. `at` is when a section was created, else its
 day, else its note's, else the day on which the note was saved. A link can lead only to a note that
 has a name with the same `key`; `links.file` is this note, `links.place` the section in it that the
@@ -256,11 +257,11 @@ CREATE TABLE texts(
 CREATE INDEX texts_by_lines ON texts(file, start_line, end_line);
 
 CREATE VIRTUAL TABLE chunks_fts USING fts5(
-  heading, text, tags, subwords, properties,
+  text, heading, tags, subwords, properties,
   content='', contentless_delete=1, tokenize='{TOKENIZER}'
 );
 CREATE VIRTUAL TABLE chunks_exact USING fts5(
-  heading, text, tags, subwords, properties,
+  text, heading, tags, subwords, properties,
   content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'
 );
 CREATE VIRTUAL TABLE words_exact USING fts5vocab('chunks_exact', 'row');

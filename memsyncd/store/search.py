@@ -59,7 +59,7 @@ MAX_SORTED = 1_600
 # are read then. The share is that of a sample of so many chunks.
 LEAST_PASSING, SPARE_ROWS, N_SAMPLED = 0.5, 1.3, 64
 
-_WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}, {PROPERTIES_WEIGHT}"
+_WEIGHTS = f"{TEXT_WEIGHT}, {HEADING_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}, {PROPERTIES_WEIGHT}"
 # Columns in the order of a row's fields; each score is computed once, for the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
 _MATCHING = (

@@ -59,7 +59,7 @@ class Ablation:
 
 
 def _weigh_columns(heading: float, tags: float, parts: float) -> tuple[ModuleType, str, object]:
-    weights = f"{heading}, {store_search.TEXT_WEIGHT}, {tags}, {parts}"
+    weights = f"{store_search.TEXT_WEIGHT}, {heading}, {tags}, {parts}"
     return store_search, "_WEIGHTS", weights
 
 
