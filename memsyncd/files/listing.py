@@ -10,11 +10,12 @@ per file is most of the cost of a scan.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat as modes
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -42,15 +43,36 @@ from memsyncd.files.read import check_root, find_place, resolve, translate_error
 from memsyncd.files.scope import Scope
 
 T = TypeVar("T")
+MOST_LISTED = 1_000_000_000
 NOT_FOUND = (FileNotFoundError, NotADirectoryError)
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A listed file or folder. The size of a folder is the sum of all listed files beneath it."""
+    """A listed file or folder; `place` is where a folder is, None for a file. The size of a folder
+    is the sum of the files beneath it, 0 until it is measured.
+    """
 
     path: NotePath
+    size_bytes: int = 0
+    place: ConfinedPath | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        return self.place is not None
+
+
+class ListedFolder(NamedTuple):
+    """The entries of a folder by path, without the folder itself, and its size. `is_cut` is True
+    if it has more entries.
+    """
+
+    entries: list[Listed]
     size_bytes: int
-    is_folder: bool
+    is_cut: bool
+
+
+Measure = Callable[[Sequence[str]], Mapping[str, int]]
+"""Returns the sizes of folders by their paths from the root; a folder may be left out."""
 
 
 def is_folder(scope: Scope, path: NotePath) -> bool:
@@ -67,8 +89,19 @@ def is_folder(scope: Scope, path: NotePath) -> bool:
         raise translate_error(path, error) from error
 
 
-def list_folder(scope: Scope, path: NotePath | None, *, depth: int) -> list[Listed]:
-    """List `depth` levels of a folder by path, without the folder itself; empty if it is missing.
+def list_folder(
+    scope: Scope,
+    path: NotePath | None,
+    *,
+    depth: int,
+    most: int = MOST_LISTED,
+    measure: Measure = lambda _: {},
+) -> ListedFolder:
+    """List `depth` levels of a folder by path; empty if it is missing.
+
+    If there are more than `most` entries, only the upper levels are listed that have no more; of a
+    first level that has more the first by name. The size of a folder is the sum of its listed
+    entries. If they are not listed, `measure` says it, or all files beneath it are looked up.
 
     None means all memory, which is the content of the memory folder. If that is `.memories`, its
     own `MEMORY.md` is omitted, because the memory tool cannot name it, and the root's `MEMORY.md`
@@ -77,28 +110,57 @@ def list_folder(scope: Scope, path: NotePath | None, *, depth: int) -> list[List
     """
     top = path or NotePath(scope.memory_dir)
     walk = _ListingWalk(scope, unshown=PRUNED_NAMES, has_links=True)
-    entries: dict[str, Listed] = {}
-    sizes: Counter[str] = Counter()
-    for entry in walk.run(top):
-        text = entry.path.text
-        if not entry.is_folder:
-            sizes[text.rpartition("/")[0]] += entry.size_bytes
-        if _inside(text, top).count("/") < depth:
-            entries[text] = entry
+    place = walk.find_top(top)
+    first = walk.list(top, place, most=most + 1)  # its MEMORY.md may be omitted
     if top in walk.failed:
         raise translate_error(top, walk.failed[top])
     if path is None and top.text == MEMORY_FOLDER:
-        entries.pop(f"{MEMORY_FOLDER}/{MEMORY_FILE}", None)
-        entries |= {entry.path.text: entry for entry in _find_memory_file(scope)}
-    sizes = _add_to_folders_above(sizes)
-    return [
-        replace(entry, size_bytes=sizes[text]) if entry.is_folder else entry
-        for text, entry in sorted(entries.items())
-    ]
+        first = [entry for entry in first if entry.path.text != f"{MEMORY_FOLDER}/{MEMORY_FILE}"]
+        first = sorted([*first, *_find_memory_file(scope)], key=lambda entry: entry.path.name)
+    is_cut = is_first_cut = len(first) > most
+    levels = [first[:most]]
+    n_left = most - len(first)
+    while len(levels) < depth and not is_cut:
+        level: list[Listed] = []
+        for folder in levels[-1]:
+            if folder.place is not None and len(level) <= n_left:
+                level += walk.list(folder.path, folder.place, most=n_left - len(level))
+        n_left -= len(level)
+        is_cut = n_left < 0
+        if not is_cut:
+            levels.append(level)
+    unlisted = [entry for entry in levels[-1] if entry.is_folder]
+    if is_first_cut:
+        unlisted.append(Listed(path=top, place=place))
+    sizes = _measure_folders(scope, unlisted, measure)
+    size_bytes = sizes[top.text]
+    entries = [_measure(entry, sizes) for level in reversed(levels) for entry in level]
+    if not is_first_cut:
+        size_bytes = sum(sizes[entry.path.text] for entry in first)
+    return ListedFolder(sorted(entries, key=lambda entry: entry.path), size_bytes, is_cut)
 
 
-def _inside(text: str, top: NotePath) -> str:
-    return text.removeprefix(f"{top.text}/") if top.text else text
+def _measure(entry: Listed, sizes: Counter[str]) -> Listed:
+    """Return an entry with its size, and add this to the size of its folder. `sizes` has the sums
+    of what is beneath it.
+    """
+    path = entry.path
+    if entry.is_folder:
+        entry = replace(entry, size_bytes=sizes[path.text])
+    else:
+        sizes[path.text] = entry.size_bytes
+    sizes[path.folder] += entry.size_bytes
+    return entry
+
+
+def _measure_folders(scope: Scope, folders: Sequence[Listed], measure: Measure) -> Counter[str]:
+    sizes = Counter(measure([folder.path.text for folder in folders]))
+    for folder in folders:
+        if folder.place is not None and folder.path.text not in sizes:
+            walk = _ListingWalk(scope, unshown=PRUNED_NAMES, has_links=True)
+            entries = walk.run(folder.path, folder.place)
+            sizes[folder.path.text] = sum(entry.size_bytes for entry in entries)
+    return sizes
 
 
 def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
@@ -109,7 +171,8 @@ def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
     """
     top = path or NotePath(scope.memory_dir)
     walk = _ListingWalk(scope, unshown=frozenset(), has_links=False)
-    paths = [entry.path for entry in walk.run(top) if not entry.is_folder]
+    entries = walk.run(top, walk.find_top(top))
+    paths = [entry.path for entry in entries if not entry.is_folder]
     for folder, error in walk.failed.items():
         raise translate_error(folder, error)
     if path is None and top.text == MEMORY_FOLDER:
@@ -126,40 +189,51 @@ class _ListingWalk(msgspec.Struct):
     failed: dict[NotePath, OSError] = msgspec.field(default_factory=dict)
     followed: set[str] = msgspec.field(default_factory=set)
 
-    def run(self, top: NotePath) -> Iterator[Listed]:
-        place = find_place(self.scope, top) if top.text else ConfinedPath(self.scope.root, "")
-        queue = deque([(top, place)])
+    def find_top(self, top: NotePath) -> ConfinedPath:
+        return find_place(self.scope, top) if top.text else ConfinedPath(self.scope.root, "")
+
+    def run(self, top: NotePath, place: ConfinedPath) -> Iterator[Listed]:
+        """Yield all entries beneath a folder."""
+        queue = deque([Listed(path=top, place=place)])
         while queue:
-            path, place = queue.popleft()
-            try:
-                entries = _list_entries_beneath(place)
-            except NOT_FOUND:
-                check_root(self.scope)
+            folder = queue.popleft()
+            if folder.place is not None:
+                entries = self.list(folder.path, folder.place)
+                queue += (entry for entry in entries if entry.is_folder)
+                yield from entries
+
+    def list(self, path: NotePath, place: ConfinedPath, *, most: int = MOST_LISTED) -> list[Listed]:
+        """Return the entries right in a folder, by name. If they are more than `most`, one more."""
+        try:
+            with closing_fd(open_folder_beneath(place.folder, place.path)) as fd:
+                entries = self._iter_entries(path, place, fd)
+                return [*itertools.islice(entries, most + 1)]
+        except NOT_FOUND:
+            check_root(self.scope)
+        except OSError as error:
+            self.failed[path] = error
+        return []
+
+    def _iter_entries(self, path: NotePath, place: ConfinedPath, fd: int) -> Iterator[Listed]:
+        for name in sorted(os.listdir(fd)):
+            text = f"{path.text}/{name}" if path.text else name
+            is_hidden = name in self.unshown or (
+                not is_plain_entry(text, name) and find_refusal(text)
+            )
+            if is_hidden or self.scope.exclude.matches(text):
                 continue
-            except OSError as error:
-                self.failed[path] = error
-                continue
-            for name, stat in sorted(entries):
-                inside = NotePath(f"{path.text}/{name}" if path.text else name)
-                yield from self._visit(inside, place, stat, queue)
+            with contextlib.suppress(FileNotFoundError):  # it has vanished meanwhile
+                stat = os.lstat(name, dir_fd=fd)
+                yield from self._visit(NotePath(text), place, stat)
 
     def _visit(
-        self,
-        path: NotePath,
-        parent: ConfinedPath,
-        stat: os.stat_result,
-        queue: deque[tuple[NotePath, ConfinedPath]],
+        self, path: NotePath, parent: ConfinedPath, stat: os.stat_result
     ) -> Iterator[Listed]:
-        name = path.name
-        is_hidden = name in self.unshown or (
-            not is_plain_entry(path.text, name) and find_refusal(path.text)
-        )
-        if is_hidden or self.scope.exclude.matches(path.text):
-            return
         if modes.S_ISREG(stat.st_mode):
-            yield Listed(path=path, size_bytes=stat.st_size, is_folder=False)
+            yield Listed(path=path, size_bytes=stat.st_size)
             return
-        place = ConfinedPath(parent.folder, f"{parent.path}/{name}" if parent.path else name)
+        inside = f"{parent.path}/{path.name}" if parent.path else path.name
+        place = ConfinedPath(parent.folder, inside)
         if modes.S_ISLNK(stat.st_mode):
             try:
                 place = resolve(self.scope, path)
@@ -170,10 +244,9 @@ class _ListingWalk(msgspec.Struct):
             if is_repeated or not self.has_links:
                 return
         if modes.S_ISDIR(stat.st_mode):
-            queue.append((path, place))
-            yield Listed(path=path, size_bytes=0, is_folder=True)
+            yield Listed(path=path, place=place)
         elif modes.S_ISREG(stat.st_mode):
-            yield Listed(path=path, size_bytes=stat.st_size, is_folder=False)
+            yield Listed(path=path, size_bytes=stat.st_size)
 
     def _is_first(self, parent: ConfinedPath, place: ConfinedPath) -> bool:
         """True at the first link to a folder; False at later ones, and for folders above a link."""
@@ -192,11 +265,6 @@ def is_plain_entry(path: str, name: str) -> bool:
     is_short = len(path) <= PATH_LIMIT_BYTES and len(name) <= NAME_LIMIT_BYTES
     is_hidden = name[0] == "." or (path[0] == "." and not is_memory(path))
     return path.isascii() and is_short and not is_hidden
-
-
-def _list_entries_beneath(place: ConfinedPath) -> list[tuple[str, os.stat_result]]:
-    with closing_fd(open_folder_beneath(place.folder, place.path)) as fd:
-        return _list_entries(fd)
 
 
 def _list_entries(fd: int) -> list[tuple[str, os.stat_result]]:
@@ -226,18 +294,7 @@ def _find_memory_file(scope: Scope) -> list[Listed]:
         return []
     if not modes.S_ISREG(stat.st_mode):
         return []
-    return [Listed(path=path, size_bytes=stat.st_size, is_folder=False)]
-
-
-def _add_to_folders_above(sizes: Mapping[str, int]) -> Counter[str]:
-    """Return the sizes of whole folders; `sizes` counts only the files directly in each folder."""
-    whole: Counter[str] = Counter()
-    for folder, size_bytes in sizes.items():
-        path = folder
-        while path:
-            whole[path] += size_bytes
-            path = path.rpartition("/")[0]
-    return whole
+    return [Listed(path=path, size_bytes=stat.st_size)]
 
 
 # --- whole trees --------------------------------------------------------------------------------

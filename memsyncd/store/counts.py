@@ -7,8 +7,9 @@ depends on the time: `n` and `n_notes` hold for the moment `counted` in `meta`, 
 to its own time. This moment is kept with its local time, because the zone may change. A question at
 another time corrects them by the notes with a section that has expired in between.
 
-The sections of the project and the open sections of tasks, if they have a text, are fields of their
-own. The times of tasks and sessions are in the same rows (`store/groups`).
+A folder has the bytes of the notes beneath it as `n`, and their number as `n_all`. The sections of
+the project and the open sections of tasks, if they have a text, are fields of their own. The times
+of tasks and sessions are in the same rows (`store/groups`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ COLUMNS = ("kind", "task", "session", "source", "priority", "lifecycle", "status
 TOTAL, BYTES, TOPICS = "total", "bytes", "topics"
 OF_PROJECT, KIND_OF_PROJECT, TAG_OF_PROJECT = "project", "kind of project", "tag of project"
 WORK = "open work"
+FOLDER = "folder"
 META = "meta"
 NO_KIND = "none"
 NO_VALUE = "\0"
@@ -63,6 +65,7 @@ _FEW_VALUES = frozenset(
         OF_PROJECT,
         KIND_OF_PROJECT,
         WORK,
+        FOLDER,
         "ambiguous",
     )
 )
@@ -381,6 +384,8 @@ class CountChanges:
         self._connection = connection
         self._sums: dict[Key, list[int]] = {}
         self._alike: dict[NoteFacts, _AlikeNotes] = {}
+        self._folders: dict[str, tuple[int, int]] = {}
+        """The bytes and the number of notes that each folder has gained right in it."""
         self._times = GroupChanges(connection)
         self.moment = Moment.read(connection.execute(_COUNTED).get)
 
@@ -413,8 +418,9 @@ class CountChanges:
         """Subtract the numbers of a note that is about to change."""
         self._lose(*_read_facts(self._connection.execute, file_id))
 
-    def add_bytes(self, file_id: int, n_bytes: int) -> None:
+    def add_bytes(self, file_id: int, path: str, n_bytes: int) -> None:
         """Count a note that has become longer, but is counted by nothing else than before."""
+        self._add_to_folder(path, n_bytes, 0)
         is_visible = self._connection.execute(_HAS_VISIBLE, (file_id, *self.moment)).get
         self._add({(BYTES, ""): (n_bytes if is_visible else 0, 0, n_bytes, 0)}, 1)
 
@@ -431,6 +437,10 @@ class CountChanges:
                     lost |= alike.lost
                     gained |= alike.gained
         self._alike.clear()
+        for folder, (n_bytes, n_notes) in self._folders.items():
+            sums = {(FOLDER, each): (n_bytes, 0, n_notes, 0) for each in _list_folders(folder)}
+            self._add(sums, 1)
+        self._folders.clear()
         changed = [
             (field, value, *numbers, _is_many(field, value) or None)
             for (field, value), numbers in self._sums.items()
@@ -471,12 +481,19 @@ class CountChanges:
         alike.n += 1
         alike.n_bytes += columns[1]
         alike.gained.add(columns[0])
+        self._add_to_folder(columns[0], columns[1], 1)
 
     def _lose(self, columns: tuple[Any, ...], facts: NoteFacts) -> None:
         alike = self._find_alike(facts)
         alike.n -= 1
         alike.n_bytes -= columns[1]
         alike.lost.add(columns[0])
+        self._add_to_folder(columns[0], -columns[1], -1)
+
+    def _add_to_folder(self, path: str, n_bytes: int, n_notes: int) -> None:
+        folder = path.rpartition("/")[0]
+        bytes_before, notes_before = self._folders.get(folder, (0, 0))
+        self._folders[folder] = bytes_before + n_bytes, notes_before + n_notes
 
     def _add(self, sums: Mapping[Key, ValueNumbers], sign: int) -> None:
         for key, (n, n_notes, n_all, n_notes_all) in sums.items():
@@ -487,6 +504,14 @@ class CountChanges:
             numbers[1] += sign * n_notes
             numbers[2] += sign * n_all
             numbers[3] += sign * n_notes_all
+
+
+def _list_folders(folder: str) -> Iterator[str]:
+    """Yield a folder, the folders above it, and the root, which is the empty path."""
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+    yield ""
 
 
 def _find_expiring(execute: Execute, one: Moment, other: Moment) -> Iterator[int]:
@@ -622,6 +647,19 @@ class KeptCounts:
             if n_first > n_folded:
                 spelled[value] = first[len(value) + 1 :]
         return spelled
+
+
+_FOLDERS = (
+    "SELECT c.value, c.n FROM json_each(?) v"
+    f" CROSS JOIN counts c ON c.field = '{FOLDER}' AND c.value = v.value"
+)
+
+
+def measure_folders(reader: Reader, folders: Sequence[str]) -> dict[str, int]:
+    """Return the bytes of all notes beneath each of these folders; the root is the empty path. A
+    folder without a note is left out.
+    """
+    return dict(reader.rows(_FOLDERS, (_encode(folders),)))
 
 
 MAX_AMBIGUOUS = 1000

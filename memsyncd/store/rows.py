@@ -458,7 +458,7 @@ def _count_patch(
     # Sections beside the patch that state no time get another time on another day.
     is_same_day = find_day(note_before[2]) == find_day(note[2])
     if is_same_day and NoteFacts.make(note_before, old) == NoteFacts.make(note, new):
-        rows.counts.add_bytes(file_id, note[1] - note_before[1])
+        rows.counts.add_bytes(file_id, note[0], note[1] - note_before[1])
     else:
         rows.counts.subtract_stored(file_id)
         rows.recounted.add(file_id)

@@ -49,6 +49,40 @@ def test_memories_can_be_viewed_before_there_are_any(make_bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"a\n"}
 
 
+def test_a_folder_shows_what_is_on_the_disk_and_sizes_of_notes_that_the_index_has(
+    bench: Any,
+) -> None:
+    bench.fill({".memories/a/b/c/note.md": "x" * 3000, ".memories/top.md": "x" * 10})
+    bench.write(".memories/a/b/c/more.md", "x" * 500)
+    bench.write(".memories/a/b/c/picture.png", "x" * 700)
+    bench.write(".memories/a/new.md", "x" * 90)
+    bench.write(".memories/pictures/of/kites/red.png", "x" * 2000)
+
+    def view() -> dict[str, str]:
+        lines = bench.memory("view", "/memories").text.splitlines()[1:]
+        return {path: size for size, path in (line.split("\t") for line in lines)}
+
+    # An index that is being made lacks notes, so all files are measured on the disk.
+    bench.workspace.change(is_indexing=True)
+    shown = {
+        "/memories": "6.2K",
+        "/memories/a": "4.2K",
+        "/memories/a/b": "4.2K",
+        "/memories/a/new.md": "90B",
+        "/memories/pictures": "2.0K",
+        "/memories/pictures/of": "2.0K",
+        "/memories/top.md": "10B",
+    }
+    assert view() == shown
+    bench.workspace.change(is_indexing=False)
+    assert view() == shown | {"/memories": "5.0K", "/memories/a": "3.1K", "/memories/a/b": "3.0K"}
+    bench.sync()
+    assert view() == shown | {"/memories": "5.5K", "/memories/a": "3.6K", "/memories/a/b": "3.5K"}
+    bench.memory("rename", old_path="/memories/a/b", new_path="/memories/b")
+    assert view()["/memories/b/c"] == view()["/memories/b"] == "3.5K"
+    assert "/memories/a/b" not in view()
+
+
 def test_no_file_is_made_at_the_path_of_a_folder(bench: Any) -> None:
     with pytest.raises(PathRefused, match="names a folder"):
         bench.memory("create", "/memories/plans/", file_text="a\n")

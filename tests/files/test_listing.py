@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,8 @@ def write(root: Path, *paths: str) -> None:
 
 
 def show(scope: Scope, path: str | None, *, depth: int = 2) -> list[tuple[str, int]]:
-    entries = list_folder(scope, None if path is None else NotePath(path), depth=depth)
-    return [(entry.path.text + "/" * entry.is_folder, entry.size_bytes) for entry in entries]
+    listing = list_folder(scope, None if path is None else NotePath(path), depth=depth)
+    return [(each.path.text + "/" * each.is_folder, each.size_bytes) for each in listing.entries]
 
 
 def find(scope: Scope, path: str | None) -> list[str]:
@@ -54,6 +55,41 @@ def test_a_listing_has_files_of_any_suffix_to_the_given_depth_and_sizes_of_whole
         ".memories/b/d/f/",
         ".memories/b/d/f/g.md",
     ]
+
+
+@pytest.mark.parametrize("is_measured", [True, False])
+def test_a_large_folder_has_only_the_levels_that_are_not_too_large(
+    root: Path, is_measured: bool
+) -> None:
+    texts = [f".memories/{path}" for path in ("b/c/e.md", "b/c/picture.png", "b/d.md", "a.md")]
+    write(root, *texts, ".memories/MEMORY.md", "MEMORY.md", ".memories/only/picture.png")
+    scope = parse_scope(str(root))
+    n_notes = sum(len(path) for path in texts if path.endswith(".md"))
+
+    def measure(folders: Sequence[str]) -> dict[str, int]:
+        sizes = {".memories": n_notes, ".memories/b": n_notes - len(texts[-1])}
+        sizes[".memories/b/c"] = len(texts[0])
+        return {path: sizes[path] for path in folders if path in sizes} if is_measured else {}
+
+    size_c = len(texts[0]) + (0 if is_measured else len(texts[1]))
+    expected = [
+        (".memories/a.md", len(texts[3])),
+        (".memories/b/", size_c + len(texts[2])),
+        (".memories/b/c/", size_c),
+        (".memories/b/d.md", len(texts[2])),
+        (".memories/only/", len(".memories/only/picture.png")),
+        (".memories/only/picture.png", len(".memories/only/picture.png")),
+        ("MEMORY.md", len("MEMORY.md")),
+    ]
+    first = [entry for entry in expected if entry[0].strip("/").count("/") < 2]
+    for most, entries in ((7, expected), (6, first), (4, first), (3, [*first[:2], first[3]])):
+        listing = list_folder(scope, None, depth=2, most=most, measure=measure)
+        listed = [
+            (each.path.text + "/" * each.is_folder, each.size_bytes) for each in listing.entries
+        ]
+        assert (listed, listing.is_cut) == (entries, most < 7)
+        if most > 3:
+            assert listing.size_bytes == sum(size for _, size in first)
 
 
 def test_all_memory_is_memory_md_and_the_content_of_memories_except_a_memory_md_there(

@@ -43,9 +43,6 @@ GROWING: dict[str, str] = {
     "search for nothing": "counts up to 1,000 matches, and the tags of these",
     "search for a common word": MATCHES,
     "recall by kind": "compares up to 500 sections of the kind, and reads up to 200 of them",
-    "memory view of the folder": (
-        "measures all files beneath it on the disk, because it also shows files that are no notes"
-    ),
     "list by kind": "sorts up to 2,000 sections of the kind",
     "links orphans": "looks at the notes until enough of them have no link",
     "similar": MATCHES,

@@ -21,7 +21,7 @@ from memsyncd.core.editing.kinds import DEFAULT_KINDS
 from memsyncd.core.search.filters import EVERYTHING, NO_FILTERS, Filters
 from memsyncd.core.search.tasks import ENDED, FINISHED, RECORDS
 from memsyncd.operations.stats.declare import GROUPS
-from memsyncd.store.counts import find_day, find_places_of_kinds
+from memsyncd.store.counts import FOLDER, find_day, find_places_of_kinds, measure_folders
 from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update
 from memsyncd.store.integrity import compare_note, read_recorded
 from memsyncd.store.lookup import count_passing, count_sections, stream_notes
@@ -116,6 +116,7 @@ def test_kept_counts_are_the_counts_of_all_sections(
                     " JOIN files f ON f.id = s.file WHERE s.kind IS NOT NULL GROUP BY 1 ORDER BY 1"
                 )
                 assert find_places_of_kinds(reader) == places
+                check_folders(reader)
                 for is_all in (False, True):
                     check_topics(reader, is_all=is_all)
                 for at_s in (now_s, now_s + days_later * DAY_S):
@@ -209,6 +210,7 @@ def test_kept_counts_follow_patches_and_the_clock_in_any_zone(
                 else:
                     index.apply([make_patch(index, saved) or saved])
                 with index.pool.acquire(10.0) as reader:
+                    check_folders(reader)
                     for at_s in (now_s, now_s + 35 * 60):
                         check(reader, Filters(now_s=at_s))
                         check_work(reader, at_s)
@@ -229,6 +231,18 @@ def check(reader: Reader, filters: Filters) -> None:
         kept = count_sections(reader, filters, groups, most=most)
         counted = count_passing(reader, filters, groups, most=most)
         assert kept == counted
+
+
+def check_folders(reader: Reader) -> None:
+    sizes: Counter[str] = Counter()
+    for path, size in reader.rows("SELECT path, size FROM files"):
+        above = path
+        while above:
+            above = above.rpartition("/")[0]
+            sizes[above] += size
+    assert measure_folders(reader, [*sizes, "nowhere"]) == sizes
+    rows = reader.rows("SELECT value FROM counts WHERE field = ?", (FOLDER,))
+    assert {folder for (folder,) in rows} == sizes.keys()
 
 
 def check_topics(reader: Reader, *, is_all: bool) -> None:

@@ -301,7 +301,6 @@ def _make_snippet(lines: list[str], line: int, n_more: int) -> str:
 
 LINES_LIMIT: Final = 999_999
 NUMBER_WIDTH: Final = 6
-DEPTH_LIMIT: Final = 2
 # This many entries are 50 KB, or 15,000 tokens.
 ENTRIES_LIMIT: Final = 1000
 
@@ -330,29 +329,28 @@ def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialec
     return "\n".join((render_phrase("file", dialect, path=path), number_lines(lines, first, last)))
 
 
-def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> str:
-    """The entries of a folder, two levels deep, each folder before its entries.
-
-    The size of the folder itself comes from its own entry; without one, it is the sum of the files
-    of both levels. If there are more than ENTRIES_LIMIT entries, only the first level is listed, of
-    it at most the first ENTRIES_LIMIT entries, and the last line says how many are left out.
+def view_folder(
+    path: str,
+    size_bytes: int,
+    entries: Sequence[FolderEntry],
+    dialect: Dialect,
+    *,
+    is_cut: bool = False,
+) -> str:
+    """A folder with its size and its entries, each folder before its entries. `is_cut` adds a line
+    that says that there are more.
     """
-    own = next((entry.size_bytes for entry in entries if entry.path == path), None)
-    deepest = path.count("/") + DEPTH_LIMIT
-    listed = [entry for entry in entries if entry.path != path and entry.path.count("/") <= deepest]
-    listed.sort(key=lambda entry: entry.path.split("/"))
-    if own is None:
-        own = sum(entry.size_bytes for entry in listed if not entry.is_folder)
-    n_all = len(listed)
-    if n_all > ENTRIES_LIMIT:
-        listed = [entry for entry in listed if entry.path.count("/") < deepest][:ENTRIES_LIMIT]
-    n_left = n_all - len(listed)
-    rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in listed)]
+    listed = sorted(entries, key=lambda entry: entry.path.split("/"))
+    rows = [(size_bytes, path), *((each.size_bytes, _show_entry(each, dialect)) for each in listed)]
     return "\n".join(
         (
             render_phrase("folder", dialect, path=path),
             *(f"{show_size(size, dialect)}\t{name}" for size, name in rows),
-            *([f"… {n_left} more entries: view a folder in it, or search"] if n_left else ()),
+            *(
+                [f"… over {ENTRIES_LIMIT} entries: view a folder in it, or search"]
+                if is_cut
+                else ()
+            ),
         )
     )
 

@@ -114,6 +114,7 @@ from memsyncd.operations.notes.declare import (
 )
 from memsyncd.operations.revisions import CONFIRM_HINT, list_foreign_texts
 from memsyncd.operations.similar.declare import SimilarSection
+from memsyncd.store.counts import measure_folders
 from memsyncd.store.links import StoredLinks, read_links_with_keys
 from memsyncd.store.lookup import stream_notes
 from memsyncd.store.pool import Reader
@@ -210,8 +211,7 @@ def view(workspace: Workspace, params: MemoryParams) -> Answer:
     path = parse_memory_path(params.path or "", workspace.scope.memory_dir)
     _check_links(workspace.scope, path)
     if path.note is None or is_folder(workspace.scope, path.note):
-        entries = _list_entries(workspace.scope, path)
-        return Answer(text=memory_tool.view_folder(path.text, entries, params.dialect))
+        return Answer(text=_view_folder(workspace, path, params))
     file = read_text_file(workspace.scope, path.note)
     if file is None:
         raise memory_tool.refuse_missing("view", path.text, params.dialect)
@@ -298,16 +298,37 @@ def _check_is_note(scope: Scope, path: MemoryPath) -> None:
     )
 
 
-def _list_entries(scope: Scope, path: MemoryPath) -> list[FolderEntry]:
-    """List a folder; beside the content of `.memories`, `/memories` has MEMORY.md."""
-    return [
+def _view_folder(workspace: Workspace, path: MemoryPath, params: MemoryParams) -> str:
+    """List a folder of the disk; beside the content of `.memories`, `/memories` has MEMORY.md."""
+    scope = workspace.scope
+    listing = list_folder(
+        scope,
+        path.note,
+        depth=SHOWN_LEVELS,
+        most=memory_tool.ENTRIES_LIMIT,
+        measure=partial(_measure_folders, workspace),
+    )
+    entries = [
         FolderEntry(
             path=show_memory_path(listed.path, scope.memory_dir),
             size_bytes=listed.size_bytes,
             is_folder=listed.is_folder,
         )
-        for listed in list_folder(scope, path.note, depth=SHOWN_LEVELS)
+        for listed in listing.entries
     ]
+    return memory_tool.view_folder(
+        path.text, listing.size_bytes, entries, params.dialect, is_cut=listing.is_cut
+    )
+
+
+def _measure_folders(workspace: Workspace, folders: Sequence[str]) -> Mapping[str, int]:
+    """Return the sizes of the notes beneath folders by the index, if it has them all."""
+    condition = workspace.condition
+    is_whole = not condition.is_indexing and condition.n_to_fill == 0
+    if workspace.readers is not None and is_whole:
+        with contextlib.suppress(StoreFailed), workspace.acquire(READ_LIMIT_S) as reader:
+            return measure_folders(reader, folders)
+    return {}
 
 
 # --- create, str_replace, insert ----------------------------------------------------------------

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.editing import memory_tool
 from memsyncd.core.editing.memory_tool import (
     LINES_LIMIT,
     Dialect,
@@ -395,7 +394,6 @@ ENTRIES = [
     FolderEntry(path="/memories/z.md", size_bytes=1536, is_folder=False),
     FolderEntry(path="/memories/sub/inner.md", size_bytes=0, is_folder=False),
     FolderEntry(path="/memories/sub/deep", size_bytes=4096, is_folder=True),
-    FolderEntry(path="/memories/sub/deep/er.md", size_bytes=9, is_folder=False),
     FolderEntry(path="/memories/sub", size_bytes=4096, is_folder=True),
     FolderEntry(path="/memories/sub.md", size_bytes=12, is_folder=False),
     FolderEntry(path="/memories/MEMORY.md", size_bytes=2048, is_folder=False),
@@ -403,10 +401,10 @@ ENTRIES = [
 
 
 def test_a_folder_shows_two_levels_as_the_documents_do() -> None:
-    assert view_folder("/memories", ENTRIES, "docs") == (
+    assert view_folder("/memories", 7692, ENTRIES, "docs") == (
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden "
         "items and node_modules:\n"
-        "3.6K\t/memories\n"
+        "7.6K\t/memories\n"
         "2.0K\t/memories/MEMORY.md\n"
         "4.0K\t/memories/sub\n"
         "4.0K\t/memories/sub/deep\n"
@@ -417,8 +415,7 @@ def test_a_folder_shows_two_levels_as_the_documents_do() -> None:
 
 
 def test_a_folder_shows_two_levels_as_the_sdk_does() -> None:
-    own = FolderEntry(path="/memories", size_bytes=4096, is_folder=True)
-    assert view_folder("/memories", [own, *ENTRIES], "sdk") == (
+    assert view_folder("/memories", 4096, ENTRIES, "sdk", is_cut=True) == (
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden "
         "items:\n"
         "4K\t/memories\n"
@@ -427,35 +424,9 @@ def test_a_folder_shows_two_levels_as_the_sdk_does() -> None:
         "4K\t/memories/sub/deep/\n"
         "0B\t/memories/sub/inner.md\n"
         "12B\t/memories/sub.md\n"
-        "1.5K\t/memories/z.md"
+        "1.5K\t/memories/z.md\n"
+        "… over 1000 entries: view a folder in it, or search"
     )
-
-
-def test_a_large_folder_shows_its_first_level_and_of_that_the_first_and_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = view_folder("/memories", ENTRIES, "docs").split("\n")
-    for limit, rest, n_left in ((6, whole[2:], 0), (5, [whole[2], whole[3], *whole[6:]], 2)):
-        monkeypatch.setattr(memory_tool, "ENTRIES_LIMIT", limit)
-        end = [f"… {n_left} more entries: view a folder in it, or search"] if n_left else []
-        assert view_folder("/memories", ENTRIES, "docs").split("\n") == [*whole[:2], *rest, *end]
-    monkeypatch.setattr(memory_tool, "ENTRIES_LIMIT", 3)
-    assert view_folder("/memories", ENTRIES, "docs").split("\n") == [
-        *whole[:4],
-        whole[6],
-        "… 3 more entries: view a folder in it, or search",
-    ]
-
-
-def test_depth_counts_from_the_folder_that_is_shown_and_an_empty_one_shows_itself() -> None:
-    entries = [entry for entry in ENTRIES if entry.path.startswith("/memories/sub/")]
-    listed = view_folder("/memories/sub", entries, "docs").split("\n")[2:]
-    assert [line.split("\t/memories/sub/")[1] for line in listed] == [
-        "deep",
-        "deep/er.md",
-        "inner.md",
-    ]
-    assert view_folder("/memories/a", [], "docs").split("\n")[1:] == ["0B\t/memories/a"]
 
 
 @pytest.mark.parametrize(
