@@ -44,41 +44,42 @@ HEADING_WEIGHT, TEXT_WEIGHT, TAGS_WEIGHT, SUBWORDS_WEIGHT = 1.5, 1.0, 1.0, 1.0
 # With 1.0 a note that a property describes ranks below others; the answers to 1,500 questions gain
 # nothing with 3.0.
 PROPERTIES_WEIGHT = 2.0
-# Rows that are read beyond the limit: the last row within the limit rarely ties with more.
+# Rows that tie with the last row within the limit count as well, if they are no more than this;
+# else the first by path fill the limit.
 N_TIES = 100
-# The most tied rows that are put in order: in a large index nearly all chunks may tie for a word.
+# Of rows that tie, about the first so many that SQLite finds: in a large index nearly all chunks
+# may tie for a word.
 MAX_TIED = 5_000
-# Finding tied rows scores all matches again: for a word in more chunks than this, that takes longer
-# than a search may.
-MAX_SCORED_TWICE = 50_000
-# Up to this number, matches are sorted here: SQLite puts rows to limit into a b-tree, which takes
+# Up to this number, all matches are read: SQLite puts rows to limit into a b-tree, which takes
 # longer. If there are more, SQLite returns only the best.
 MAX_SORTED = 1_600
 # If filters let at least this share of chunks pass, they are checked for the best matches only:
 # scoring a match takes less than checking it. So many times the rows that are likely to be needed
-# are read then. The share is that of a sample of so many chunks.
+# are checked at a time. The share is that of a sample of so many chunks.
 LEAST_PASSING, SPARE_ROWS, N_SAMPLED = 0.5, 1.3, 64
 
 _WEIGHTS = f"{TEXT_WEIGHT}, {HEADING_WEIGHT}, {TAGS_WEIGHT}, {SUBWORDS_WEIGHT}, {PROPERTIES_WEIGHT}"
 # Columns in the order of a row's fields; each score is computed once, for the order.
 _CHUNK = "c.id, c.file, c.section, c.start_line, c.end_line, c.tokens"
-_MATCHING = (
-    f"SELECT {_CHUNK}, best.raw_score{{passes}} FROM (SELECT rowid AS id,"
-    " -bm25(chunks_fts, {weights}) AS raw_score FROM chunks_fts"
-    " WHERE chunks_fts MATCH :match {allowed}{best}) best CROSS JOIN chunks c ON c.id = best.id"
+_SCORED = (
+    "SELECT rowid AS id, -bm25(chunks_fts, {weights}) AS raw_score FROM chunks_fts"
+    " WHERE chunks_fts MATCH :match {allowed}"
 )
-_BEST = " ORDER BY raw_score DESC LIMIT :limit"
+_MATCHING = (
+    f"SELECT {_CHUNK}, scored.raw_score FROM ({_SCORED}) scored CROSS JOIN chunks c"
+    " ON c.id = scored.id"
+)
+_BEST = f"{_SCORED} ORDER BY raw_score DESC LIMIT :most"
+_ROWS = f"SELECT {_CHUNK} FROM json_each(?) v CROSS JOIN chunks c ON c.id = v.value"
+_IN_ORDER = (
+    "SELECT c.id FROM json_each(?) v CROSS JOIN chunks c ON c.id = v.value"
+    " JOIN files f ON f.id = c.file ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT ?"
+)
 _N_PASSING = (
     "SELECT count(*), total({passes}) FROM json_each(:sample) v CROSS JOIN chunks c"
     " ON c.id = v.value"
 )
-_TIED_IN_ORDER = (
-    "WITH tied AS MATERIALIZED (SELECT rowid AS id FROM chunks_fts WHERE chunks_fts MATCH :match"
-    " {allowed} AND -bm25(chunks_fts, {weights}) = :least LIMIT :most)"
-    f" SELECT {_CHUNK}, :least FROM tied JOIN chunks c ON c.id = tied.id"
-    " JOIN files f ON f.id = c.file"
-    " ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
-)
+_PASSING = "SELECT value FROM json_each(:checked) v WHERE {passes}"
 # The plus is needed as in the filters: with a bare rowid SQLite would ask FTS5 for each id.
 _SCORES = (
     "SELECT rowid, -bm25({table}, {weights}) FROM {table} WHERE {table} MATCH ?"
@@ -393,51 +394,59 @@ def _find_best(
     reader: Reader, allowed: MatchFilters, bound: dict[str, Any], limit: int, n_matching: float
 ) -> list[ChunkRow]:
     """Return rows with their raw scores. Among chunks with equal scores, the order in which SQLite
-    finds them must not decide, unless more than MAX_TIED are equal, or more than MAX_SCORED_TWICE
-    match.
+    finds them must not decide, unless more than MAX_TIED are equal.
     """
-    most = limit + N_TIES
-    rows = _read_best(reader, allowed, bound, most, is_limited=n_matching > MAX_SORTED)
-    rows.sort(key=itemgetter(6), reverse=True)
-    del rows[most:]
+    if n_matching <= MAX_SORTED:
+        rows = reader.rows(_MATCHING.format(weights=_WEIGHTS, allowed=allowed.allowed), bound)
+        rows.sort(key=itemgetter(6), reverse=True)
+        return cast("list[ChunkRow]", _cut(reader, rows, limit))
+    scores = dict(_cut(reader, _score_best(reader, allowed, bound, limit), limit))
+    rows = reader.rows(_ROWS, (encode_numbers(scores),))
+    return [(*row, scores[row[0]]) for row in cast("list[Any]", rows)]
+
+
+def _cut(reader: Reader, rows: list[tuple[Any, ...]], limit: int) -> list[tuple[Any, ...]]:
+    """Return the first `limit` rows, and rows that tie with the last. Rows begin with the chunk,
+    end with the score, and are in the order of these.
+    """
     if len(rows) <= limit:
         return rows
-    least = rows[limit - 1][6]
-    if len(rows) == most and rows[-1][6] == least:
-        most_scored = MAX_SCORED_TWICE + 1
-        if count_matching(reader, [bound["match"]], most=most_scored) == [most_scored]:
-            return rows[:limit]
-        statement = _TIED_IN_ORDER.format(weights=_WEIGHTS, allowed=allowed.allowed)
-        better = [row for row in rows if row[6] > least]
-        tied = {**bound, "least": least, "most": MAX_TIED, "limit": limit - len(better)}
-        return better + cast("list[ChunkRow]", reader.rows(statement, tied))
-    return [row for row in rows if row[6] >= least]
+    least = rows[limit - 1][-1]
+    better = [row for row in rows if row[-1] > least]
+    tied = {row[0]: row for row in rows[len(better) :] if row[-1] == least}
+    if len(better) + len(tied) > limit + N_TIES:
+        in_order = reader.rows(_IN_ORDER, (encode_numbers(tied), limit - len(better)))
+        tied = {chunk: tied[chunk] for (chunk,) in in_order}
+    return [*better, *tied.values()]
 
 
-def _read_best(
-    reader: Reader, allowed: MatchFilters, bound: dict[str, Any], most: int, *, is_limited: bool
-) -> list[ChunkRow]:
-    """Return the rows of the best matches that pass, `most` of them at least if there are as many;
-    with `is_limited` the best first, else all.
+def _score_best(
+    reader: Reader, allowed: MatchFilters, bound: dict[str, Any], limit: int
+) -> list[tuple[Any, ...]]:
+    """Return the best chunks that pass, with their raw scores, the best first: `limit` at least if
+    there are as many, and chunks that tie with the last.
     """
 
-    def read(limit: int, conditions: str, passes: str = "") -> list[Any]:
-        best = _BEST if is_limited else ""
-        statement = _MATCHING.format(
-            weights=_WEIGHTS, allowed=conditions, best=best, passes=passes and f", {passes}"
-        )
-        return reader.rows(statement, {**bound, "limit": limit} if is_limited else bound)
+    def score(conditions: str) -> list[tuple[Any, ...]]:
+        statement = _BEST.format(weights=_WEIGHTS, allowed=conditions)
+        return reader.rows(statement, {**bound, "most": limit + MAX_TIED})
 
-    if not allowed.checked:
-        return read(most, allowed.listed)
-    share = _estimate_passing(reader, allowed) if is_limited else 0.0
-    if share and share >= LEAST_PASSING:
-        n_read = int(most / share * SPARE_ROWS)
-        rows = read(n_read, allowed.listed, allowed.check("best.id"))
-        passing = [row[:7] for row in rows if row[7]]
-        if len(passing) >= most or len(rows) < n_read:
+    share = _estimate_passing(reader, allowed) if allowed.checked else 0.0
+    if not share or share < LEAST_PASSING:
+        return score(allowed.allowed)
+    scored = score(allowed.listed)
+    passing, n_checked, portion = list[tuple[Any, ...]](), 0, int(limit / share * SPARE_ROWS)
+    statement = _PASSING.format(passes=allowed.check("v.value"))
+    while n_checked < len(scored):
+        checked = scored[n_checked : n_checked + max(1, portion)]
+        n_checked += len(checked)
+        numbers = encode_numbers([row[0] for row in checked])
+        chunks = {row[0] for row in reader.rows(statement, {**bound, "checked": numbers})}
+        passing += [row for row in checked if row[0] in chunks]
+        if len(passing) >= limit and checked[-1][1] < passing[limit - 1][1]:
             return passing
-    return read(most, allowed.allowed)
+    # All best matches were checked: others may pass as well.
+    return passing if len(scored) < limit + MAX_TIED else score(allowed.allowed)
 
 
 def _estimate_passing(reader: Reader, allowed: MatchFilters) -> float:
