@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -135,7 +135,9 @@ _COUNTS = (
 )
 _IN_RANGES = f"FROM json_each(?) r CROSS JOIN sections s ON {_IS_IN_RANGE}"
 _IDS = f"SELECT s.id {_IN_RANGES}"
-_TIMES = "s.id, s.outlook, s.moment, s.updated, s.created, coalesce(s.day, f.day), f.mtime_ns"
+_TIMES = (
+    "s.id, s.outlook, s.moment, s.updated, s.created, coalesce(s.day, f.day), f.mtime_ns, s.expires"
+)
 _TIMED = f"SELECT {_TIMES} {_IN_RANGES} CROSS JOIN files f ON f.id = s.file"
 _NAMED = (
     f"SELECT {_TIMES}, {ANCHOR} FROM json_each(?) v CROSS JOIN files f ON f.path = v.value ->> 0"
@@ -149,6 +151,7 @@ _EXPIRED = (
     # The sign keeps SQLite from the index by outlook, by which it would read most memories.
     " AND +s.outlook IN (SELECT id FROM outlooks WHERE NOT is_archived)"
 )
+MANY_EDGES = 8
 _PLACES = (
     "SELECT s.id, f.path FROM json_each(?) v CROSS JOIN sections s ON s.id = v.value"
     " CROSS JOIN files f ON f.id = s.file ORDER BY f.path, s.start_line"
@@ -175,6 +178,7 @@ class TimedMemory(NamedTuple):
     created: str | None
     day: str | None
     mtime_ns: int
+    expires: str | None
 
 
 def read_outlooks(reader: Reader) -> dict[int, Outlook]:
@@ -224,10 +228,21 @@ def find_expired(reader: Reader, local: str, utc: str) -> list[tuple[int, int, i
     return reader.rows(statement, {"local": local, "utc": utc})
 
 
-def count_expired(reader: Reader, local: str, utc: str) -> int:
-    """Return the number of the memories of `find_expired`."""
-    [(n,)] = reader.rows(f"SELECT count(*) {_EXPIRED}", {"local": local, "utc": utc})
-    return int(n)
+def count_expired(
+    reader: Reader, local: str, utc: str, edges: Collection[int]
+) -> list[tuple[int, int, int, int]]:
+    """Count the memories of `find_expired` by their outlook and by the `edges` between which their
+    moments lie. Each row has the outlook, the first moment, the number of the memories, and the sum
+    of the marks of their first sections. With many edges, there is a row for each moment.
+    """
+    groups = ["s.moment"]
+    if len(edges) <= MANY_EDGES:
+        groups = [f"s.moment >= {edge}" for edge in edges]
+    statement = (
+        f"SELECT s.outlook, min(s.moment), count(*), sum(s.id * s.id & {_MASK}) {_EXPIRED}"
+        f" GROUP BY {', '.join(('s.outlook', *groups))}"
+    )
+    return reader.rows(statement, {"local": local, "utc": utc})
 
 
 def place_memories(reader: Reader, sections: Iterable[int]) -> list[tuple[int, str]]:

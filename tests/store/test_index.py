@@ -569,7 +569,7 @@ def test_expired_memories_are_found_by_the_index_of_expiries(open_index: Open) -
         reader.connection.trace_v2(
             apsw.SQLITE_TRACE_STMT, lambda event: traced.append(event["sql"] or "")
         )
-        count_expired(reader, "2026-01-01", "2026-01-01")
+        count_expired(reader, "2026-01-01", "2026-01-01", [5])
         reader.connection.trace_v2(0)
         times = {"local": "2026-01-01", "utc": "2026-01-01"}
         steps = [row[3] for row in reader.rows(f"EXPLAIN QUERY PLAN {traced[0]}", times)]

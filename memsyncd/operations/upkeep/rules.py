@@ -2,10 +2,11 @@
 
 A memory that nobody has recalled and that has not expired is judged by its outlook and its age
 alone. So an index counts the memories that a rule changes, retains and skips, in the order of their
-moments. Memories are judged one by one where this does not tell: near a moment at which the verdict
-changes, because the index knows a moment to about a day only, and if they were recalled or have
-expired. Then the notes of the page that is shown are read. In a list with up to MAX_LISTED memories
-the index tells which notes these are; otherwise notes are read by path until the page is full.
+moments. Another index counts the expired ones. Memories are judged one by one where this does not
+tell: near a moment at which the verdict changes, because the index knows a moment to about a day
+only, and if they were recalled. Then the notes of the page that is shown are read. In a list with
+up to MAX_LISTED memories the index tells which notes these are; otherwise notes are read by path
+until the page is full.
 
 A plan that would judge or read more than a short read may is made as a long work.
 
@@ -19,6 +20,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 
 import msgspec
 
@@ -173,6 +175,10 @@ class _Part(msgspec.Struct):
     verdict: Verdict | None = None
 
 
+_Verdicts = tuple[Verdict | None, Verdict | None]
+"""The verdict of the part of a memory, and its own."""
+
+
 def divide(rule: Rule, number: int, outlook: Outlook) -> list[_Part]:
     """Divide the memories of an outlook by their moments, into parts that adjoin."""
     edges = [_FIRST]
@@ -203,10 +209,11 @@ class RuleCounts:
         }
         self.counts = {"change": 0, "retain": 0, "skip": 0}
         self.total = 0
-        self._moved: dict[int, tuple[str | None, str | None]] = {}
-        """The memories that were judged one by one: the verdict of their part, and their own."""
+        self._moved: dict[int, _Verdicts] = {}
+        """The memories that were judged one by one."""
         now_s = rule.valuation.now_s
-        self._now = [datetime.fromtimestamp(now_s, zone).isoformat() for zone in (None, UTC)]
+        local, utc = (datetime.fromtimestamp(now_s, zone).isoformat() for zone in (None, UTC))
+        self._now = local, utc
         n_others = self._count()
         if is_short and n_others > MAX_JUDGED:
             raise LongPlan
@@ -217,15 +224,36 @@ class RuleCounts:
             yield from parts
 
     def _count(self) -> int:
-        """Count the memories of the parts; return at most how many others must be judged."""
-        rule, n_others = self._rule, 0
+        """Count the memories of the parts, and the expired ones by the verdict that these have;
+        return at most how many others must be judged.
+        """
+        n_others = 0
         parts = [part for part in self._list_parts() if part.verdict or not part.is_certain]
         counts = count_memories(self._reader, [part.range for part in parts])
         for part, (n, total) in zip(parts, counts, strict=True):
             self._add(part.verdict, n, total)
             n_others += 0 if part.is_certain else n
-        n_others += count_expired(self._reader, *self._now) if rule.is_expiring else 0
-        return n_others + (len(rule.valuation.accesses) if rule.below is not None else 0)
+        if self._rule.is_expiring:
+            edges = {part.range.first for part in self._list_parts()} - {_FIRST}
+            expired = count_expired(self._reader, *self._now, edges)
+            for number, moment, n, total in expired:
+                self._add(self._find_part(number, moment).verdict, -n, -total)
+                self._add(self._expired_verdicts[number], n, total)
+        return n_others + (
+            len(self._rule.valuation.accesses) if self._rule.below is not None else 0
+        )
+
+    @cached_property
+    def _expired_verdicts(self) -> dict[int, Verdict | None]:
+        """The verdict of an expired memory by its outlook."""
+        return {
+            number: self._rule.judge(outlook, 0, 0, has_expired=True)
+            for number, outlook in self._outlooks.items()
+        }
+
+    def _find_part(self, number: int, moment: int) -> _Part:
+        parts = self._parts[number]
+        return parts[bisect_right(parts, moment, key=lambda part: part.range.after)]
 
     def _add(self, verdict: Verdict | None, n: int, total: int) -> None:
         if verdict is not None:
@@ -233,17 +261,9 @@ class RuleCounts:
             self.total += total if verdict[0] == "change" else 0
 
     def _judge_others(self) -> None:
-        rule, valuation = self._rule, self._rule.valuation
+        valuation = self._rule.valuation
         done: set[int] = set()
-        if rule.is_expiring:
-            verdicts = {
-                number: rule.judge(outlook, 0, 0, has_expired=True)
-                for number, outlook in self._outlooks.items()
-            }
-            expired = find_expired(self._reader, *self._now)
-            self._move_all(expired, verdicts)
-            done.update(section for section, _, _ in expired)
-        if rule.below is not None and valuation.accesses:
+        if self._rule.below is not None and valuation.accesses:
             named = read_timed_by_anchor(self._reader, valuation.accesses)
             self._judge_timed(
                 ((memory, valuation.accesses[anchor]) for anchor, memory in named.items()), done
@@ -253,36 +273,21 @@ class RuleCounts:
             self._judge_timed(((memory, 0) for memory in timed), done)
 
     def _judge_timed(self, memories: Iterable[tuple[TimedMemory, int]], done: set[int]) -> None:
+        """Count memories that have not expired by their own verdict, not by that of their part."""
+        rule, now_s = self._rule, self._rule.valuation.now_s
         for memory, n_accesses in memories:
             pause_or_end()
-            if memory.section not in done:
-                done.add(memory.section)
-                moment_s = find_moment_s(memory.updated, memory.created, find_stored_day(memory))
-                outlook = self._outlooks[memory.outlook]
-                verdict = self._rule.judge(outlook, moment_s, n_accesses, has_expired=False)
-                self._move(memory.section, memory.outlook, memory.moment, verdict)
-
-    def _move(self, section: int, number: int, moment: int, verdict: Verdict | None) -> None:
-        self._move_all([(section, number, moment)], {number: verdict})
-
-    def _move_all(
-        self, memories: Iterable[tuple[int, int, int]], verdicts: Mapping[int, Verdict | None]
-    ) -> None:
-        """Count memories by a verdict of their own, and not by the verdict of their part. Each has
-        the id, the outlook and the moment of its first section; `verdicts` are by outlook.
-        """
-        before: dict[tuple[int, int], list[int]] = {}
-        ends = {number: [part.range.after for part in self._parts[number]] for number in verdicts}
-        for section, number, moment in memories:
-            pause_or_end()
-            before.setdefault((number, bisect_right(ends[number], moment)), []).append(section)
-        for (number, at), sections in before.items():
-            old, new = self._parts[number][at].verdict, verdicts[number]
-            pair = old and old[0], new and new[0]
-            n, total = len(sections), sum(map(mark_section, sections))
-            self._add(old, -n, -total)
-            self._add(new, n, total)
-            self._moved.update(dict.fromkeys(sections, pair))
+            section = memory.section
+            if section in done or (rule.is_expiring and is_expired(memory.expires, now_s)):
+                continue
+            done.add(section)
+            moment_s = find_moment_s(memory.updated, memory.created, find_stored_day(memory))
+            outlook = self._outlooks[memory.outlook]
+            old = self._find_part(memory.outlook, memory.moment).verdict
+            new = rule.judge(outlook, moment_s, n_accesses, has_expired=False)
+            self._add(old, -1, -mark_section(section))
+            self._add(new, 1, mark_section(section))
+            self._moved[section] = old, new
 
     def find_sections(self, kind: str) -> set[int]:
         """Return the ids of the first sections of the memories with a verdict. The time grows with
@@ -294,12 +299,20 @@ class RuleCounts:
             if part.verdict is not None and part.verdict[0] == kind
         ]
         sections = {*find_memory_ids(self._reader, ranges)}
-        for section, (before, after) in self._moved.items():
-            if before == kind:
+        for section, (before, after) in self._list_moved():
+            if before and before[0] == kind:
                 sections.discard(section)
-            if after == kind:
+            if after and after[0] == kind:
                 sections.add(section)
         return sections
+
+    def _list_moved(self) -> Iterator[tuple[int, _Verdicts]]:
+        yield from self._moved.items()
+        if self._rule.is_expiring:
+            for section, number, moment in find_expired(self._reader, *self._now):
+                pause_or_end()
+                part = self._find_part(number, moment)
+                yield section, (part.verdict, self._expired_verdicts[number])
 
 
 def plan_by_rule(
