@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
@@ -68,14 +69,13 @@ _WORK_COLUMNS = (
 )
 _WORK = f"SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {{allowed}} ORDER BY f.path, s.start_line"
 _HAS_NO_TASK = HAS_NO_TASK.format(s="s.")
-_OPEN = (
-    f"sections s {{join}} WHERE {_HAS_NO_TASK} = 0 AND {OPEN_WORK.format(s='s.')} AND NOT"
+_IS_OPEN = (
+    f"{_HAS_NO_TASK} = 0 AND {OPEN_WORK.format(s='s.')} AND NOT"
     f" coalesce(s.kind IN ({', '.join(map(repr, sorted(RECORDS)))}), 0){{allowed}}"
 )
-_N_OPEN = f"SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM {_OPEN}"
-_FIRST_OPEN = (
-    f"SELECT {_WORK_COLUMNS} FROM {_OPEN} AND lower(s.status) IS NOT 'blocked'"
-    " ORDER BY coalesce(s.priority, 'P9'), s.at, f.path, s.start_line LIMIT :most"
+_N_OPEN = (
+    "SELECT count(*), coalesce(sum(lower(s.status) IS 'blocked'), 0) FROM sections s WHERE"
+    f" {_IS_OPEN}"
 )
 
 
@@ -101,7 +101,7 @@ def count_open_work(reader: Reader, filters: Filters) -> tuple[int, int]:
         return kept.read(WORK)[0] + n_blocked, n_blocked
     hidden, bindings = compile_hidden(reader, filters)
     allowed = f" AND {hidden}" if hidden else ""
-    [(n_open, n_blocked)] = reader.rows(_N_OPEN.format(join="", allowed=allowed), bindings)
+    [(n_open, n_blocked)] = reader.rows(_N_OPEN.format(allowed=allowed), bindings)
     return n_open, n_blocked
 
 
@@ -121,11 +121,55 @@ def find_open_work(reader: Reader, filters: Filters, *, most: int) -> list[Outli
     first, then the oldest, then by path and line.
     """
     hidden, bindings = compile_hidden(reader, filters)
-    parts = {
-        "join": "CROSS JOIN files f ON f.id = s.file",
-        "allowed": f" AND {hidden}" if hidden else "",
-    }
-    rows = reader.rows(_FIRST_OPEN.format(**parts), {**bindings, "most": most})
+    passing = _IS_OPEN.format(allowed=f" AND {hidden}" if hidden else "")
+    passing += " AND lower(s.status) IS NOT 'blocked'"
+    return _read_in_order(reader, passing, bindings, most)
+
+
+# The index `sections_of_work` has this order, but for sections of the same time.
+_PRIORITY = f"coalesce(s.priority, '{LAST_PRIORITY}')"
+_TIMES_IN_ORDER = (
+    f"SELECT {_PRIORITY}, s.at FROM sections s WHERE {{passing}} ORDER BY {{times}} LIMIT :most"
+)
+_N_TIED = "SELECT count(*) FROM (SELECT 1 FROM sections s WHERE {passing} LIMIT :enough)"
+_IN_ORDER = (
+    f"SELECT {_WORK_COLUMNS} FROM sections s CROSS JOIN files f ON f.id = s.file WHERE {{passing}}"
+    " ORDER BY {times}, f.path, s.start_line LIMIT :most"
+)
+_TIED = (
+    f"SELECT {_WORK_COLUMNS} FROM files f CROSS JOIN sections s INDEXED BY sections_by_anchor"
+    " ON s.file = f.id WHERE {passing} ORDER BY f.path, s.start_line LIMIT :most"
+)
+
+
+def _read_in_order(
+    reader: Reader, passing: str, bindings: Mapping[str, Any], most: int
+) -> list[OutlinedWork]:
+    """Return the first `most` of the open sections that pass: P0 first, then the oldest, then by
+    path and line. If very many have the time of the last one, notes are tried by path. All have
+    the priority that the bindings name, if any.
+    """
+    bound = {**bindings, "most": most}
+    # SQLite sorts all sections if the order names an expression whose value is fixed. Then it also
+    # does not stop by itself after the last one.
+    is_fixed = "priority" in bindings
+    order = "s.at" if is_fixed else f"{_PRIORITY}, s.at"
+    times = reader.rows(_TIMES_IN_ORDER.format(passing=passing, times=order), bound)
+    limited = passing
+    if len(times) == most:
+        _, n_notes = KeptCounts(reader).read(TOTAL)
+        # Of so many, one in as many notes as this is found by path.
+        enough = 1 + math.isqrt(most * n_notes)
+        bound |= {"priority_of_last": times[-1][0], "last": times[-1][1], "enough": enough}
+        tied = f"s.at = :last AND {_PRIORITY} = :priority_of_last AND {passing}"
+        [(n_tied,)] = reader.rows(_N_TIED.format(passing=tied), bound)
+        if n_tied == enough:
+            n_before = sum(each != times[-1] for each in times)
+            before = _read_in_order(reader, passing, bindings, n_before) if n_before else []
+            rows = reader.rows(_TIED.format(passing=tied), {**bound, "most": most - n_before})
+            return [*before, *map(OutlinedWork._make, rows)]
+        limited = f"s.at <= :last AND {passing}" if is_fixed else passing
+    rows = reader.rows(_IN_ORDER.format(passing=limited, times=order), bound)
     return [*map(OutlinedWork._make, rows)]
 
 
@@ -286,14 +330,12 @@ _FIRST_BY_PRIORITY = (
     f" ORDER BY coalesce(s.priority, 'P9'), s.at, f.path, s.start_line LIMIT :most"
 )
 # As long as only a tag is asked for, the first sections are looked for in the order of an index.
-_IN_ORDER = (
-    f"SELECT {_WORK_COLUMNS} FROM sections s CROSS JOIN files f ON f.id = s.file"
-    f" WHERE {_HAS_NO_TASK} = :has_no_task AND coalesce(s.priority, 'P9') = :priority"
+_HAS_TAG = (
+    f"{_HAS_NO_TASK} = :has_no_task AND {_PRIORITY} = :priority"
     f" AND {OPEN_WORK.format(s='s.')} AND s.status IS NOT 'archived'"
     " AND s.id NOT IN (SELECT value FROM json_each(:without)) AND EXISTS (SELECT 1 FROM tags t"
     " WHERE t.section = s.id AND (t.tag = :tag COLLATE NOCASE OR"
     " t.tag COLLATE NOCASE > :tag || '/' AND t.tag COLLATE NOCASE < :tag || '0')){allowed}"
-    " ORDER BY s.at, f.path, s.start_line LIMIT :most"
 )
 _OF_NUMBERS = (
     f"SELECT s.priority, NOT coalesce(lower(s.status) IN {_CLOSED}, 0), {_HAS_NO_TASK}, count(*)"
@@ -379,7 +421,7 @@ class WaitingSections:
 
     def _find_in_order(self, counts: Iterable[PriorityCount], most: int) -> list[OutlinedWork]:
         hidden, bindings = compile_hidden(self._reader, self._filters)
-        statement = _IN_ORDER.format(allowed=f" AND {hidden}" if hidden else "")
+        passing = _HAS_TAG.format(allowed=f" AND {hidden}" if hidden else "")
         first: list[OutlinedWork] = []
         by_priority = sorted(counts, key=lambda each: each.priority or LAST_PRIORITY)
         for priority, several in groupby(by_priority, lambda each: each.priority or LAST_PRIORITY):
@@ -388,11 +430,13 @@ class WaitingSections:
                 break
             bound = {"without": self._without, "tag": self._tag, "priority": priority}
             of_priority = [
-                OutlinedWork._make(row)
+                work
                 for each in several
-                for row in self._reader.rows(
-                    statement,
-                    {**bindings, **bound, "has_no_task": each.is_waiting, "most": n_left},
+                for work in _read_in_order(
+                    self._reader,
+                    passing,
+                    {**bindings, **bound, "has_no_task": each.is_waiting},
+                    n_left,
                 )
             ]
             of_priority.sort(key=lambda work: (work.at, work.place))
