@@ -38,7 +38,7 @@ from memsyncd.core.model import (
     path_words,
 )
 from memsyncd.core.search.dates import find_heading_date, find_note_date, find_stated_date
-from memsyncd.core.search.filters import split_list, strip_links
+from memsyncd.core.search.filters import fold_value, split_list, strip_links
 from memsyncd.core.search.words import MarkBlanker, SubwordFinder, blank_marks, fold, space_out
 from memsyncd.store.counts import (
     COLUMNS,
@@ -783,7 +783,8 @@ def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> Deta
         tags.extend((section_id, tag) for tag in section.meta.tags)
         for key, value in section.meta.extra:
             if key.lower() == "keywords":
-                keywords.extend((section_id, strip_links(word)) for word in split_list(value))
+                words = {fold_value(word): word for word in map(strip_links, split_list(value))}
+                keywords.extend((section_id, word) for word in words.values())
     blocks: list[Row] = [(section_ids[block.anchor], block.name) for block in note.block_names]
     blocks += [(section_ids[section.anchor], key) for section, key in _list_ids(note)]
     return {

@@ -17,10 +17,11 @@ a section's own, if it differs from its note's, and empty text if the section st
 day, else its note's, else the day on which the note was saved. A link can lead only to a note that
 has a name with the same `key`; `links.file` is this note, `links.place` the section in it that the
 link names. A name is stored as `/` if it is the name from the note's path, and as empty text if it
-equals its key. `linking` (`store/targets`) and `counts` (`store/counts`) have sums that each commit
-keeps, and `files.salience` the worth of a topic (`store/topics`). `counts.last` is the time of the
-last visible section of a task or session (`store/groups`). `files.generation` is the generation
-with which the note has changed last. `sections.outlook` leads to the values by which plans judge a
+equals its key. A section has no two `tags` or `keywords` that differ only in case. `linking`
+(`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps, and
+`files.salience` the worth of a topic (`store/topics`). `counts.last` is the time of the last
+visible section of a task or session (`store/groups`). `files.generation` is the generation with
+which the note has changed last. `sections.outlook` leads to the values by which plans judge a
 memory; it is NULL unless the section is the first of a memory (`store/outlooks`). `counts.is_many`
 is 1 for the values of a field that may have many: an index has their order, and most changes of
 notes change none of them.
@@ -135,7 +136,7 @@ CREATE TABLE outlooks(
 CREATE TABLE tags(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
   tag TEXT NOT NULL,
-  PRIMARY KEY (section, tag)
+  PRIMARY KEY (section, tag COLLATE NOCASE)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE standings(
@@ -158,7 +159,7 @@ CREATE TABLE standing_files(
 CREATE TABLE keywords(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
   keyword TEXT NOT NULL,
-  PRIMARY KEY (section, keyword)
+  PRIMARY KEY (section, keyword COLLATE NOCASE)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE links(
