@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 _DETAILS = {
     "tags": "section, tag",
     "keywords": "section, keyword",
-    "links": "section, line, target, heading, relation, kind, key",
+    "links": "section, n, line, target, heading, relation, kind, key",
     "blocks": "section, name",
     "problems": "file, line, code, problem, hint",
     "secrets": "file, start_line, end_line, what",
@@ -31,7 +31,7 @@ _READ_DETAILS = {
         if columns.startswith("file")
         else "section IN (SELECT id FROM sections WHERE {})"
     )
-    + (" ORDER BY line, rowid" if table == "links" else "")
+    + (" ORDER BY line, n" if table == "links" else "")
     for table, columns in _DETAILS.items()
 }
 _DELETE_DETAILS = {
@@ -72,7 +72,7 @@ def delete_differing(
             # The links of a note that has moved may lead elsewhere.
             differing = {*owned[0], *owned[1]}
         else:
-            differing = _find_differing(*owned, is_ordered=table == "links")
+            differing = _find_differing(*owned)
         are_links_new |= table == "links" and bool(differing)
         if gone := [(owner,) for owner in differing if owner in owned[0]]:
             connection.executemany(_DELETE_DETAILS[table], gone)
@@ -87,13 +87,11 @@ def _group_by_owner(details: Iterable[Row]) -> dict[int, list[Row]]:
     return owned
 
 
-def _find_differing(
-    old: Mapping[int, list[Row]], new: Mapping[int, list[Row]], *, is_ordered: bool
-) -> set[int]:
+def _find_differing(old: Mapping[int, list[Row]], new: Mapping[int, list[Row]]) -> set[int]:
     """Return the owners whose rows differ."""
     return {
         owner
         for owner in {*old, *new}
         if (before := old.get(owner, [])) != (after := new.get(owner, []))
-        and (is_ordered or sorted(before) != sorted(after))
+        and sorted(before) != sorted(after)
     }

@@ -508,8 +508,9 @@ _STORED = {
         " JOIN keywords k ON k.section = s.id WHERE f.path = ?"
     ),
     "links": (
-        "SELECT s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key FROM files f"
-        " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
+        "SELECT s.slugs, l.n, l.line, l.target, l.heading, l.relation, l.kind, l.key"
+        " FROM files f JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id"
+        " WHERE f.path = ?"
     ),
     "blocks": (
         "SELECT s.slugs, b.name FROM files f JOIN sections s ON s.file = f.id"

@@ -22,9 +22,9 @@ from memsyncd.core.markdown.links import NamedNote, NoteNames, make_id_key
 from memsyncd.core.model import Link
 from memsyncd.core.search.ranking import Candidate
 from memsyncd.errors import make_several_error
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.sections import read_anchors
-from memsyncd.store.targets import EVERY_RELATION, IS_LINK, PATH_NAME, unpack_name
+from memsyncd.store.targets import EVERY_RELATION, IS_LINK, PATH_NAME, number_key, unpack_name
 
 # So many names on each side of a name, in the order of the alphabet, are compared with it to find a
 # similar one.
@@ -46,11 +46,11 @@ _OUTGOING = (
     f"SELECT n.node, {_LINK}, {_LEADS} FROM ({_NODES}) n CROSS JOIN files f ON f.path = n.path"
     f" CROSS JOIN sections s ON s.file = f.id AND {_WITHIN.format(s='s')}"
     f" CROSS JOIN links l ON l.section = s.id AND {IS_LINK} AND {_TYPED} {_TARGETS}"
-    " ORDER BY n.node, l.line, l.rowid"
+    " ORDER BY n.node, l.line, l.n"
 )
 _SOURCES = (
     " JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
-    " ORDER BY n.node, f.path, l.line, l.rowid"
+    " ORDER BY n.node, f.path, l.line, l.n"
 )
 _INCOMING = (
     f"SELECT n.node, {_LINK}, {_LEADS} FROM ({_NODES}) n CROSS JOIN files t ON t.path = n.path"
@@ -60,12 +60,12 @@ _INCOMING = (
 _INCOMING_TYPED = _INCOMING.replace(
     f"CROSS JOIN links l ON l.file = t.id AND {_TYPED}",
     "CROSS JOIN json_each(:relations) r CROSS JOIN links l"
-    " ON l.file = t.id AND l.relation = r.value AND l.relation <> ''",
+    " ON l.file = t.id AND l.relation = r.value",
 )
 _INCOMING_OF_SECTIONS = (
     f"SELECT n.node, {_LINK}, {_LEADS} FROM ({_NODES}) n CROSS JOIN files t ON t.path = n.path"
     f" CROSS JOIN sections p ON p.file = t.id AND {_WITHIN.format(s='p')}"
-    f" CROSS JOIN links l ON l.file = t.id AND l.place = p.id AND {_TYPED} {_SOURCES}"
+    f" CROSS JOIN links l ON l.place = p.id AND {_TYPED} {_SOURCES}"
 )
 _LINKING = "SELECT path, sum({n}) FROM linking WHERE {n} > 0 GROUP BY path ORDER BY path"
 _UNTYPED = "SELECT path, {n} FROM linking WHERE relation = '' AND {n} > 0 ORDER BY path"
@@ -91,7 +91,7 @@ _COUNT = (
 )
 _WITH_KEYS = (
     "SELECT DISTINCT f.path, l.target, l.kind FROM json_each(?) k"
-    " CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
+    " CROSS JOIN links l ON l.key = k.value"
     " CROSS JOIN sections s ON s.id = l.section CROSS JOIN files f ON f.id = s.file"
 )
 _PREFIXES = (
@@ -288,9 +288,9 @@ def find_orphans(reader: Reader, *, limit: int) -> list[str]:
 
 def read_links_with_keys(reader: Reader, keys: Iterable[str]) -> list[tuple[str, str, str]]:
     """Return the links whose target has one of these keys: the path of the note, the target and the
-    kind, each once.
+    kind, each once; rarely others, whose keys have the same number.
     """
-    return reader.rows(_WITH_KEYS, (json.dumps([*keys]),))
+    return reader.rows(_WITH_KEYS, (encode_numbers(map(number_key, filter(None, keys))),))
 
 
 NO_SCORES = (0.0, 0.0, 0.0, 0.0, 0.0)

@@ -51,7 +51,7 @@ from memsyncd.store.counts import (
 )
 from memsyncd.store.details import Details, Row, delete_differing, read_details
 from memsyncd.store.outlooks import OUTLOOK_COLUMNS, Outlooks, OutlookSection
-from memsyncd.store.targets import LinkChanges, forget_links, pack_name, settle_links
+from memsyncd.store.targets import LinkChanges, forget_links, number_key, pack_name, settle_links
 from memsyncd.store.texts import inflate, make_blocks
 from memsyncd.store.topics import TOPIC_COLUMNS, value_note, value_topics
 
@@ -790,16 +790,23 @@ def _list_details(file_id: int, note: Note, section_ids: dict[str, int]) -> Deta
     return {
         "tags": tags,
         "keywords": keywords,
-        "links": [
-            (section_ids[k.anchor], k.line, k.target, k.heading, k.relation, k.kind,
-             make_key(k.target))
-            for k in note.links
-        ],
+        "links": [*_list_links(note, section_ids)],
         "blocks": blocks,
         "problems": [(file_id, p.line, p.code, p.problem, p.hint) for p in note.problems],
         "secrets": [(file_id, s.span.start, s.span.end, s.what) for s in note.secrets],
         "names": [(file_id, *pack_name(name)) for name in _list_names(note)],
     }  # fmt: skip
+
+
+def _list_links(note: Note, section_ids: dict[str, int]) -> Iterator[Row]:
+    last: dict[str, int] = {}
+    for k in note.links:
+        n = last[k.anchor] = last.get(k.anchor, -1) + 1
+        key = make_key(k.target)
+        yield (
+            section_ids[k.anchor], n, k.line, k.target, k.heading, k.relation, k.kind,
+            number_key(key) if key else None,
+        )  # fmt: skip
 
 
 def _note_changes(

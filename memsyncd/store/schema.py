@@ -14,17 +14,17 @@ a section it has only keys in which the section differs from its note. `topic` i
 a section's own, if it differs from its note's, and empty text if the section states an empty one.
 `moment` orders sections by age, and `is_empty` is 1 for a section without text; see
 `core/model.find_moment` and `core/model.has_text`. `at` is when a section was created, else its
-day, else its note's, else the day on which the note was saved. A link can lead only to a note that
-has a name with the same `key`; `links.file` is this note, `links.place` the section in it that the
-link names. A name is stored as `/` if it is the name from the note's path, and as empty text if it
-equals its key. A section has no two `tags` or `keywords` that differ only in case. `linking`
-(`store/targets`) and `counts` (`store/counts`) have sums that each commit keeps, and
-`files.salience` the worth of a topic (`store/topics`). `counts.last` is the time of the last
-visible section of a task or session (`store/groups`). `files.generation` is the generation with
-which the note has changed last. `sections.outlook` leads to the values by which plans judge a
-memory; it is NULL unless the section is the first of a memory (`store/outlooks`). `counts.is_many`
-is 1 for the values of a field that may have many: an index has their order, and most changes of
-notes change none of them.
+day, else its note's, else the day on which the note was saved. `links.n` counts the links of a
+section from 0. A link can lead only to a note that has a name with the same key; `links.key` is the
+number of this key, `links.file` is this note, `links.place` the section in it that the link names.
+A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
+key. A section has no two `tags` or `keywords` that differ only in case. `linking` (`store/targets`)
+and `counts` (`store/counts`) have sums that each commit keeps, and `files.salience` the worth of a
+topic (`store/topics`). `counts.last` is the time of the last visible section of a task or session
+(`store/groups`). `files.generation` is the generation with which the note has changed last.
+`sections.outlook` leads to the values by which plans judge a memory; it is NULL unless the section
+is the first of a memory (`store/outlooks`). `counts.is_many` is 1 for the values of a field that
+may have many: an index has their order, and most changes of notes change none of them.
 
 records.db: numbered migrations that keep everything.
 """
@@ -164,19 +164,21 @@ CREATE TABLE keywords(
 
 CREATE TABLE links(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
+  n INTEGER NOT NULL CHECK (n >= 0),
   line INTEGER NOT NULL CHECK (line >= 1),
   target TEXT NOT NULL,
   heading TEXT NOT NULL,
   relation TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('link', 'embed', 'name', 'path')),
-  key TEXT NOT NULL,
+  key INTEGER,
   file INTEGER,
   place INTEGER,
-  n_others INTEGER NOT NULL
-) STRICT;
-CREATE INDEX links_by_section ON links(section);
-CREATE INDEX links_by_key ON links(key) WHERE key <> '';
-CREATE INDEX links_by_file ON links(file, place) WHERE file IS NOT NULL;
+  n_others INTEGER NOT NULL,
+  PRIMARY KEY (section, n)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX links_by_key ON links(key) WHERE key IS NOT NULL;
+CREATE INDEX links_by_file ON links(file, relation) WHERE file IS NOT NULL;
+CREATE INDEX links_by_place ON links(place) WHERE place IS NOT NULL;
 
 CREATE TABLE linking(
   path TEXT NOT NULL,
@@ -312,10 +314,6 @@ QUESTION_INDEXES = (
     "CREATE INDEX tags_by_tag ON tags(tag COLLATE NOCASE)",
     "CREATE INDEX standing_files_by_time ON standing_files(standing, mtime_ns)",
     "CREATE INDEX keywords_by_keyword ON keywords(keyword COLLATE NOCASE)",
-    (
-        "CREATE INDEX links_by_relation ON links(file, relation)"
-        " WHERE file IS NOT NULL AND relation <> ''"
-    ),
     (
         "CREATE INDEX links_by_prefix ON links(substr(target, 1, instr(target, ':') - 1))"
         " WHERE file IS NULL AND instr(target, ':') > 1"

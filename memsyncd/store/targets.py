@@ -13,6 +13,7 @@ relation, and as `*` the sum of all.
 from __future__ import annotations
 
 import json
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -39,13 +40,11 @@ IS_LINK = f"(l.file IS NOT NULL OR l.kind NOT IN ({_KINDS}))"
 """The condition that a row of `links` is a link: a path or a name of a file may be none."""
 
 _PENDING = (
-    "SELECT l.rowid, l.file, l.place, l.n_others, s.file, f.path, l.target, l.heading, l.kind,"
-    " l.key, l.section, l.relation"
+    "SELECT l.section, l.n, l.file, l.place, l.n_others, s.file, f.path, l.target, l.heading,"
+    " l.kind, l.relation"
     " FROM {source} CROSS JOIN sections s ON s.id = l.section CROSS JOIN files f ON f.id = s.file"
 )
-_OF_KEYS = _PENDING.format(
-    source="json_each(?) k CROSS JOIN links l ON l.key = k.value AND l.key <> ''"
-)
+_OF_KEYS = _PENDING.format(source="json_each(?) k CROSS JOIN links l ON l.key = k.value")
 _TO_PARTS = _PENDING.format(
     source="json_each(?) t CROSS JOIN links l ON l.file = t.value AND l.heading <> ''"
 )
@@ -69,10 +68,10 @@ _SECTIONS = (
     "SELECT f.id, s.id, f.path || '#' || s.slugs FROM files f JOIN sections s ON s.file = f.id"
     " WHERE f.path = ? ORDER BY s.start_line"
 )
-_LEAD = "UPDATE links SET file = ?, place = ?, n_others = ? WHERE rowid = ?"
+_LEAD = "UPDATE links SET file = ?, place = ?, n_others = ? WHERE section = ? AND n = ?"
 _LINK = (
-    "INSERT INTO links(section, line, target, heading, relation, kind, key, file, place, n_others)"
-    " VALUES(?,?,?,?,?,?,?,?,?,?)"
+    "INSERT INTO links(section, n, line, target, heading, relation, kind, key,"
+    " file, place, n_others) VALUES(?,?,?,?,?,?,?,?,?,?,?)"
 )
 _FORGET = (
     "DELETE FROM linking WHERE path = ? RETURNING relation, -n_links, -n_dangling, -n_ambiguous"
@@ -134,9 +133,10 @@ class LinkChanges(msgspec.Struct):
 
 
 class _Link(NamedTuple):
-    """A link to resolve; `number` is its rowid, 0 if it has none yet."""
+    """A link to resolve, which is number `n` of its section."""
 
-    number: int
+    section: int
+    n: int
     file: int | None
     place: int | None
     n_others: int
@@ -145,8 +145,6 @@ class _Link(NamedTuple):
     target: str
     heading: str
     kind: str
-    key: str
-    section: int
     relation: str
 
 
@@ -166,14 +164,16 @@ def settle_links(
     resolve the other links that the changes concern. All other rows of the changed notes must be in
     the database.
     """
-    existing: dict[int, _Link] = {}
-    for statement, concerned in ((_OF_KEYS, changes.keys), (_TO_PARTS, changes.parted)):
+    existing: dict[tuple[int, int], _Link] = {}
+    keys = map(number_key, filter(None, changes.keys))
+    for statement, concerned in ((_OF_KEYS, [*keys]), (_TO_PARTS, [*changes.parted])):
         if concerned:
-            links = map(_Link._make, connection.execute(statement, (json.dumps([*concerned]),)))
-            existing |= ((link.number, link) for link in links)
+            links = map(_Link._make, connection.execute(statement, (json.dumps(concerned),)))
+            existing |= (((link.section, link.n), link) for link in links)
     new = [_make_link(changes, row) for row in rows]
     if existing or new:
-        places = _Places(connection, {link.key for link in (*existing.values(), *new) if link.key})
+        targets = {link.target for link in (*existing.values(), *new)}
+        places = _Places(connection, filter(None, map(make_key, targets)))
         _lead_anew(connection, changes, places, [*existing.values()])
         leading = places.resolve(new)
         added = [(*row, *leads) for row, leads in zip(rows, leading, strict=True)]
@@ -193,9 +193,9 @@ def settle_links(
 
 
 def _make_link(changes: LinkChanges, row: tuple[Any, ...]) -> _Link:
-    section, _, target, heading, relation, kind, key = row
+    section, n, _, target, heading, relation, kind, _ = row
     source, path = changes.sources[section]
-    return _Link(0, None, None, 0, source, path, target, heading, kind, key, section, relation)
+    return _Link(section, n, None, None, 0, source, path, target, heading, kind, relation)
 
 
 def _count(changes: LinkChanges, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -210,10 +210,10 @@ def _lead_anew(
     connection: apsw.Connection, changes: LinkChanges, places: _Places, links: Sequence[_Link]
 ) -> None:
     """Write where links of the index lead, if that has changed."""
-    changed: list[tuple[int | None, int | None, int, int]] = []
+    changed: list[tuple[int | None, ...]] = []
     for link, leads in zip(links, places.resolve(links), strict=True):
         if leads != (link.file, link.place, link.n_others):
-            changed.append((*leads, link.number))
+            changed.append((*leads, link.section, link.n))
             changes.linking.add(link.source)
     connection.executemany(_LEAD, changed)
 
@@ -289,6 +289,13 @@ class _Places:
                 self._blocks[name] = anchor
                 self.ids[anchor] = file, section
         return self._blocks.get(key)
+
+
+def number_key(key: str) -> int:
+    """Return the number by which the links with a key are looked up: an index of numbers is smaller
+    than one of texts. Few keys have the number of another.
+    """
+    return zlib.crc32(key.encode("utf-8", "surrogatepass")) >> 1  # four bytes in SQLite
 
 
 def pack_name(name: str) -> tuple[str, str]:

@@ -60,7 +60,7 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         "names": "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file",
         "blocks": "SELECT f.path, s.slugs, b.name FROM blocks b JOIN sections s ON s.id = b.section"
         " JOIN files f ON f.id = s.file",
-        "links": "SELECT f.path, s.slugs, l.line, l.target, l.heading, l.relation, l.kind, l.key, t.path, p.slugs"
+        "links": "SELECT f.path, s.slugs, l.n, l.line, l.target, l.heading, l.relation, l.kind, l.key, t.path, p.slugs"
         " FROM links l JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
         " LEFT JOIN files t ON t.id = l.file LEFT JOIN sections p ON p.id = l.place",
         "linking": "SELECT path, relation, n_links, n_dangling FROM linking",
