@@ -481,19 +481,27 @@ def _flatten(
     return flat
 
 
-# Fast path for plain `key: value` lines. It accepts only values that YAML reads as this very text,
-# and lists of such values.
+# Fast path for plain `key: value` lines, and for `{key: value, …}` in a line, as in most section
+# comments. It accepts only values that YAML reads as this very text, and lists of such values.
 _QUOTED = r'"[ !#-\[\]-~]*"|\'[ -&(-~]*\''
 _PLAIN = r"[A-Za-z0-9](?:[A-Za-z0-9_./()+-]| (?=[A-Za-z0-9_./()+-]))*"
 _FLAT_LIST = rf"\[ *(?:(?:{_QUOTED}|{_PLAIN})(?: *, *(?:{_QUOTED}|{_PLAIN}))* *)?\]"
-_FLAT_LINE = re.compile(
-    rf"([A-Za-z_][A-Za-z0-9_.-]{{0,99}}):(?: +({_QUOTED}|{_PLAIN}|{_FLAT_LIST}))? *"
+_FLAT_KEY = r"[A-Za-z_][A-Za-z0-9_.-]{0,99}"
+_FLAT_VALUE = f"{_QUOTED}|{_PLAIN}|{_FLAT_LIST}"
+_FLAT_LINE = re.compile(rf"({_FLAT_KEY}):(?: +({_FLAT_VALUE}))? *")
+_FLAT_PAIR = re.compile(rf"({_FLAT_KEY}): +({_FLAT_VALUE})")
+_FLAT_MAPPING = re.compile(
+    rf"\{{ *{_FLAT_KEY}: +(?:{_FLAT_VALUE}) *(?:, *{_FLAT_KEY}: +(?:{_FLAT_VALUE}) *)*\}} *"
 )
 _FLAT_ITEM = re.compile(f"{_QUOTED}|{_PLAIN}")
 
 
 def _read_flat_pairs(text: str) -> list[tuple[str, yaml.Node | str, int]] | None:
-    """Read flat front matter without YAML, which takes long. None for any other front matter."""
+    """Read flat metadata without YAML, which takes long. None for any other metadata."""
+    if text[:1] == "{":
+        if _FLAT_MAPPING.fullmatch(text) is None:
+            return None
+        return [(key, _make_flat_node(value), 0) for key, value in _FLAT_PAIR.findall(text)]
     pairs: list[tuple[str, yaml.Node | str, int]] = []
     for at, line in enumerate(text.split("\n")):
         match = _FLAT_LINE.fullmatch(line)

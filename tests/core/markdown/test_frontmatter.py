@@ -169,8 +169,14 @@ FLAT_PARTS = st.sampled_from([
 ])  # fmt: skip
 
 
-@given(st.lists(FLAT_PARTS, max_size=12).map(lambda parts: f"key: {''.join(parts)}"))
-def test_flat_front_matter_is_read_as_yaml_reads_it(text: str) -> None:
+@given(
+    st.lists(FLAT_PARTS, max_size=12).map("".join),
+    st.sampled_from(
+        ["key: %s", "{key: %s}", "{ key: a,  tags: [b, %s] ,kind: 'c, d: e' } ", "{key: a, %s: b}"]
+    ),
+)
+def test_flat_metadata_is_read_as_yaml_reads_it(part: str, form: str) -> None:
+    text = form % part
     parsed = parse_meta("a.md", text, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontmatter, "_read_flat_pairs", lambda text: None)
