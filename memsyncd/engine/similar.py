@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import product
+from itertools import accumulate, product
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topics import split_values
 from memsyncd.core.markdown.frontmatter import count_front_lines
+from memsyncd.core.search.filters import Filters as StoreFilters
+from memsyncd.core.search.ranking import ChunkRow
 from memsyncd.core.search.similarity import (
     Features,
     compute_similarity,
@@ -35,11 +37,12 @@ from memsyncd.store.sections import (
 )
 from memsyncd.store.texts import read_note_text, read_texts
 
-# A text that is to be written is compared with the chunks that hold any of its rarest words. Texts
-# that say nearly the same share most of their words, and these chunks are found in a tenth of the
-# time.
-N_RAREST = 5
-RARE_CHUNKS = 200
+# A text is compared with the chunks that hold any of its rarest words, as many words as match at
+# most so many chunks in total. If even the rarest match more, chunks must hold so many of them.
+MAX_SHARING, N_HELD = 3_000, 5
+# A text that is to be written is compared with fewer: texts that say nearly the same share most of
+# their words, and these chunks are found in a tenth of the time.
+MAX_NEAR_SHARING = 400
 NEAR_CANDIDATES = 20
 # A chunk must hold this share of the words of a text, or its section is not read.
 NEAR_SHARE = 0.4
@@ -54,11 +57,8 @@ def find_nearly_same(
     features = find_features(text)
     words = frozenset(feature for feature in features if len(feature) == 1)
     with workspace.acquire(config.search.timeout_s) as reader:
-        match = _match_rarest(reader, make_similar_query(text).split())
-        if not match:
-            return []
         filters = complete_filters(Filters(), config, now_s)
-        rows = find_candidates(reader, match, filters, limit=NEAR_CANDIDATES).rows
+        rows = find_sharing(reader, text, filters, most=MAX_NEAR_SHARING, limit=NEAR_CANDIDATES)
         texts = read_texts(reader, [row[0] for row in rows])
         near_rows = {
             row[2]
@@ -72,13 +72,19 @@ def find_nearly_same(
     ]
 
 
-def _match_rarest(reader: Reader, words: Sequence[str]) -> str:
-    """Return the FTS5 expression for chunks with any of the rarest words; empty without words."""
-    matches = [f'"{word}"' for word in words if word.isalnum()]
-    counts = count_matching(reader, matches, most=RARE_CHUNKS)
+def find_sharing(
+    reader: Reader, text: str, filters: StoreFilters, *, limit: int, most: int = MAX_SHARING
+) -> list[ChunkRow]:
+    """Return the rows of the `limit` best chunks that hold any of the rarest words of a text: of as
+    many words as match at most `most` chunks in total.
+    """
+    matches = [f'"{word}"' for word in make_similar_query(text).split() if word.isalnum()]
+    counts = count_matching(reader, matches, most=most + 1)
     occurring = sorted((n, match) for n, match in zip(counts, matches, strict=True) if n)
-    rare = [match for n, match in occurring if n < RARE_CHUNKS][:N_RAREST]
-    return " OR ".join(rare) or " AND ".join(match for _, match in occurring[:N_RAREST])
+    n_rare = sum(n <= most for n in accumulate(n for n, _ in occurring))
+    rare = [match for _, match in occurring[:n_rare]]
+    match = " OR ".join(rare) or " AND ".join(match for _, match in occurring[:N_HELD])
+    return [*find_candidates(reader, match, filters, limit=limit).rows] if match else []
 
 
 def compare_sections(

@@ -1,8 +1,8 @@
 """Finds sections that are similar to a text or to other sections, and groups of near copies.
 
-With vectors, similar sections are found by the cosines of their chunks. Without vectors, a search
-by the longest words of the text selects candidates, and the words of each are compared with the
-text; a field is also compared value by value.
+With vectors, similar sections are found by the cosines of their chunks. Without vectors, the rarest
+words of the text select candidates, and the words of each are compared with the text; a field is
+also compared value by value.
 
 Near copies are found by their words: sections that share rare words are compared. With vectors,
 they are also found by their cosines, if they have some words in common, because the cosine of
@@ -30,7 +30,6 @@ from memsyncd.core.search.similarity import (
     SimilarGroup,
     compute_similarity,
     find_features,
-    make_similar_query,
 )
 from memsyncd.engine.browse import find_spelling, find_stored_section
 from memsyncd.engine.candidates import VECTORS_SHARE, uses_vectors
@@ -38,12 +37,15 @@ from memsyncd.engine.plan import RunOptions, complete_filters
 from memsyncd.engine.redaction import (
     must_redact,
 )
-from memsyncd.engine.search import search
-from memsyncd.engine.similar import compare_sections, describe_similar, read_section_texts
+from memsyncd.engine.similar import (
+    compare_sections,
+    describe_similar,
+    find_sharing,
+    read_section_texts,
+)
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.operations.call import Call, read_saved
-from memsyncd.operations.search.declare import SearchParams, list_anchors
 from memsyncd.operations.sections import Filters
 from memsyncd.operations.semantic.declare import SemanticState
 from memsyncd.operations.similar.declare import (
@@ -67,11 +69,12 @@ from memsyncd.store.sections import (
     read_chunks_of,
     read_digest,
     read_outlines,
+    read_section_titles,
     read_sections,
 )
 from memsyncd.store.texts import read_note_text
 
-CANDIDATES = 50
+CANDIDATES = 80
 LEAST_BY_WORDS = 0.3
 # A cosine is clearly above the usual one, the median, if it has gone this part of the way from the
 # median to 1. The median of a few chunks means nothing.
@@ -320,23 +323,18 @@ def _find_by_words(
     config: Config,
     options: RunOptions,
 ) -> SimilarSections:
-    """Compare the sections that have the longest words of the text, the most similar first."""
+    """Compare the sections that have the rarest words of the text, the most similar first."""
     parts = sorted(subject.parts, key=len, reverse=True)[:N_PARTS]
-    anchors: set[str] = set()
-    for query in dict.fromkeys(filter(None, map(make_similar_query, parts))):
-        request = SearchParams(
-            query=query,
-            limit=max(CANDIDATES, params.nearest or 0),
-            min_score=0.0,
-            filters=Filters(include_archived=params.include_archived),
-        )
-        hits = search([workspace], request, config, options).hits
-        anchors.update(anchor for hit in hits for anchor in list_anchors(hit))
+    hiding = Filters(include_archived=params.include_archived)
+    filters = complete_filters(hiding, config, options.now_s)
+    limit = max(CANDIDATES, params.nearest or 0)
     with workspace.acquire(config.search.timeout_s) as reader:
+        rows = [row for part in parts for row in find_sharing(reader, part, filters, limit=limit)]
+        titles = read_section_titles(reader, {row[2] for row in rows})
         compared = compare_sections(
             reader,
             workspace,
-            anchors - subject.anchors,
+            {title.anchor for title in titles.values()} - subject.anchors,
             [*map(find_features, parts)],
             config,
             options.now_s,
