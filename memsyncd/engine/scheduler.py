@@ -25,12 +25,12 @@ import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.changes.debounce import (
-    PATHS_LIMIT,
     ROOT,
     AnnouncedPaths,
     DebouncePolicy,
     Debouncer,
     Settled,
+    is_walk_cheaper,
 )
 from memsyncd.core.changes.watchplan import is_ignore_file, is_relevant
 from memsyncd.engine.checks import Database, IdleChecks
@@ -273,8 +273,11 @@ class Scheduler:
         """For each workspace the paths of such a sync that has not started; `_saves_lock` guards
         them."""
         self._saves_lock = threading.Lock()
-        self._wide_scans: dict[str, Future[SyncDone]] = {}
-        """For each workspace the last scan that events of folders have asked for."""
+        self._whole_scans: dict[str, Future[SyncDone]] = {}
+        """For each workspace the last scan of everything that events have asked for."""
+        self._unstable: dict[str, set[str]] = {}
+        """For each workspace the notes that changed while they were read, or were emptied a moment
+        ago."""
         self._reconciles: dict[str, Future[Any]] = {}
         self._check: Future[object] | None = None
         self._n_checks = itertools.count()
@@ -310,7 +313,8 @@ class Scheduler:
         self._scans.pop(workspace.id, None)
         self._saves.pop(workspace.id, None)
         self._waiting_saves.pop(workspace.id, None)
-        self._wide_scans.pop(workspace.id, None)
+        self._whole_scans.pop(workspace.id, None)
+        self._unstable.pop(workspace.id, None)
         self._reconciles.pop(workspace.id, None)
         self._missing_roots.discard(workspace.id)
         self._timers.cancel_all(workspace.id)
@@ -384,13 +388,14 @@ class Scheduler:
         if workspace.condition.state == "stalled":
             # A full scan follows once the disk answers; until then jobs would only pile up.
             return
-        if settled.is_wide:
+        if settled.folders:
             call_soon(self._loop, partial(self._on_folders, workspace))
-            scans = (self._scans, self._wide_scans)
+        if ROOT in settled.folders:
+            scans = (self._scans, self._whole_scans)
             if not any(_is_waiting(futures.get(workspace.id)) for futures in scans):
-                self._wide_scans[workspace.id] = self._sync(workspace, only=None)
+                self._whole_scans[workspace.id] = self._sync(workspace, only=None)
         else:
-            self._sync_saves(workspace, settled.paths)
+            self._sync_saves(workspace, settled.paths | settled.folders)
 
     def _sync_saves(self, workspace: Workspace, paths: Collection[str]) -> None:
         """Sync announced paths together with earlier ones whose sync has not started: if saves come
@@ -675,8 +680,8 @@ class Scheduler:
         with self._saves_lock:
             if self._waiting_saves.get(workspace.id) is saves:
                 del self._waiting_saves[workspace.id]
-        is_wide = len(saves.paths) > PATHS_LIMIT
-        return self._make_request(workspace, None if is_wide else frozenset(saves.paths))
+        is_whole = is_walk_cheaper(len(saves.paths), workspace.condition.counts.files)
+        return self._make_request(workspace, None if is_whole else frozenset(saves.paths))
 
     def _record_save(
         self, workspace: Workspace, config: Config, clock: Clock, done: SyncDone
@@ -802,10 +807,14 @@ class Scheduler:
             delay_s = done.pending_delete_s + GRACE_SLACK_S
             self._timers.set(workspace.id, "pending delete", delay_s, sync)
         if done.unstable:
-            # A full scan, because the timer replaces an earlier one about other notes.
-            sync = partial(self._sync, workspace, only=None)
+            self._unstable.setdefault(workspace.id, set()).update(done.unstable)
             delay_s = max(self.config.sync.max_wait_s, GRACE_SLACK_S)
-            self._timers.set(workspace.id, "unstable", delay_s, sync)
+            self._timers.set(
+                workspace.id, "unstable", delay_s, partial(self._sync_unstable, workspace)
+            )
+
+    def _sync_unstable(self, workspace: Workspace) -> None:
+        self._sync(workspace, only=frozenset(self._unstable.pop(workspace.id, ())))
 
     def tidy_later(self, workspace: Workspace) -> None:
         """Tidy the databases after a while; on the loop."""

@@ -605,6 +605,9 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         _check_access(workspace)
     else:
         workspace.link_folders |= snapshot.link_folders
+        if workspace.pruned is not None:
+            elsewhere = {path for path in workspace.pruned if not snapshot.is_in_scope(path)}
+            workspace.pruned = snapshot.pruned_folders | elsewhere
     after = workspace.root_identity, workspace.link_folders, workspace.pruned
     done.has_new_folders = before != after
 

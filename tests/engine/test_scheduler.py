@@ -120,8 +120,8 @@ def test_a_reconcile_that_finds_nothing_does_not_wake_the_loop(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("is_wide", [False, True])
-def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: bool) -> None:
+@pytest.mark.parametrize("folder", [None, ".memories", ""])
+def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, folder: str | None) -> None:
     root = make_root(tmp_path)
     is_held, is_over = threading.Event(), threading.Event()
 
@@ -142,7 +142,9 @@ def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: b
             for number in numbers:
                 path = f".memories/{number}.md"
                 (root / path).write_text(f"note {number}\n")
-                settled = Settled(key=workspace.id, paths=frozenset({path}), is_wide=is_wide)
+                paths = frozenset({path} if folder is None else ())
+                folders = frozenset(() if folder is None else {folder})
+                settled = Settled(key=workspace.id, paths=paths, folders=folders)
                 workspaces.scheduler._settled(settled)
             is_over.set()
             await asyncio.wrap_future(held)
@@ -158,6 +160,46 @@ def test_saves_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path, is_wide: b
         assert workspaces.counters(workspace).syncs.n == n_before + 1
 
     run_ready(tmp_path, scenario)
+
+
+def test_a_changed_folder_and_an_unstable_note_cost_no_scan_of_everything(tmp_path: Path) -> None:
+    memories = make_root(tmp_path) / ".memories"
+    (memories / "truncated.md").write_text("larch\n")
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path, delete_grace_ms=60_000)
+        workspace = workspaces.add(str(memories.parent))
+
+        def list_notes() -> list[str]:
+            with workspace.acquire(5) as reader:
+                return [path for (path,) in reader.rows("SELECT path FROM files ORDER BY path")]
+
+        async def wait_for_notes(*names: str) -> None:
+            await wait_for(lambda: list_notes() == [f".memories/{name}.md" for name in names])
+
+        await wait_for(lambda: workspace.condition.state == "ready" and workspace.is_recorded)
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
+        await asyncio.wrap_future(workspaces.scheduler.scan(workspace))
+        await wait_for(lambda: not workspaces.count_jobs())
+        scanned_s = workspace.condition.scanned_s
+        (memories / "a" / "b").mkdir(parents=True)
+        (memories / "a" / "b" / "note.md").write_text("cedar\n")
+        await wait_for_notes("a/b/note", "truncated")
+        (memories / "a").rename(memories / "c")
+        await wait_for_notes("c/b/note", "truncated")
+        os.truncate(memories / "truncated.md", 0)
+        await wait_for(lambda: workspace.condition.n_pending == 1)
+        (memories / "c" / "b" / "note.md").rename(memories / "note.md")
+        (memories / "c" / "b").rmdir()
+        await wait_for_notes("note", "truncated")
+        # It is read again and again for a second each, until it has text.
+        await asyncio.sleep(1.2)
+        (memories / "truncated.md").write_text("maple\n")
+        await wait_for(lambda: not workspace.pending)
+        assert workspace.condition.scanned_s == scanned_s
+        await asyncio.to_thread(workspaces.stop)
+
+    asyncio.run(scenario())
 
 
 def test_what_is_found_after_a_full_disk_does_not_count_as_missed(tmp_path: Path) -> None:

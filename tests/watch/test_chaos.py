@@ -17,6 +17,7 @@ import pytest
 
 from memsyncd.config import SyncConfig
 from memsyncd.core.changes.debounce import Debouncer, Settled
+from memsyncd.core.changes.diff import is_within
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.paths import is_note_name
 from memsyncd.engine.worker import WorkerPool
@@ -122,10 +123,12 @@ class Mirror:
             pass
 
     def _scan(self, settled: Settled[str]) -> None:
-        if settled.is_wide:
+        if settled.folders:
             self._plan()
-            self.notes = read_disk(self.root)
-            return
+            within = partial(is_within, places=settled.folders)
+            elsewhere = {path: text for path, text in self.notes.items() if not within(path)}
+            beneath = {path: text for path, text in read_disk(self.root).items() if within(path)}
+            self.notes = elsewhere | beneath
         for path in settled.paths:
             text = read_note(self.root / path)
             if text is None:

@@ -6,8 +6,8 @@ A finished save (closed after writing, or moved into place) in a quiet workspace
 Later events are gathered until `debounce_s` passes without another event, but for no longer than
 `max_wait_s` after the first. An unfinished save (modified and not yet closed, or vanished and
 perhaps about to return) waits until its own path is quiet; until then no scan of single paths
-includes it. An event on a folder asks for a full scan. An event says only that a path is dirty; the
-caller decides what to do.
+includes it. An event on a folder asks for a scan of everything beneath it. An event says only that
+a path is dirty; the caller decides what to do.
 
 `AnnouncedPaths` and `describe_overdue` tell whether an index may be behind its disk.
 """
@@ -21,9 +21,19 @@ import msgspec
 
 Key = TypeVar("Key", bound=Hashable)
 
-# Beyond this many paths a walk of the whole workspace is cheaper, and memory stays bounded in a
-# storm of events.
-PATHS_LIMIT = 64
+ROOT = ""
+"""The path of a workspace's root: everything in it."""
+# Beyond this many paths everything is scanned, so that memory stays bounded in a storm of events.
+PATHS_LIMIT = 1024
+# Beyond this many paths a walk of the whole workspace is cheaper, unless it has many times as many
+# notes.
+FEW_PATHS = 64
+NOTES_A_PATH = 16
+
+
+def is_walk_cheaper(n_paths: int, n_notes: int) -> bool:
+    """True if a walk of a workspace of `n_notes` costs less than scans of so many single paths."""
+    return n_paths > max(FEW_PATHS, n_notes // NOTES_A_PATH)
 
 
 class DebouncePolicy(Protocol):
@@ -36,13 +46,13 @@ class DebouncePolicy(Protocol):
 
 
 class Settled(msgspec.Struct, Generic[Key], frozen=True, kw_only=True):
-    """The paths to scan now. If `is_wide`, the caller must scan the whole workspace, and so these
-    paths as well.
+    """The paths to scan now, and the folders to scan with everything beneath them. The folder ROOT
+    is the whole workspace.
     """
 
     key: Key
     paths: frozenset[str]
-    is_wide: bool
+    folders: frozenset[str] = frozenset()
 
 
 class Debouncer(Generic[Key]):
@@ -64,7 +74,7 @@ class Debouncer(Generic[Key]):
         """
         pending = self._pending.setdefault(key, _Pending())
         if is_folder:
-            pending.wide = _extend(pending.wide, now_s)
+            pending.add_folder(path, now_s)
             return
         pending.add(path, now_s, is_finished=is_finished, quiet_s=self._policy.debounce_s)
         if len(pending.unfinished) + len(pending.finished) > PATHS_LIMIT:
@@ -73,8 +83,8 @@ class Debouncer(Generic[Key]):
     def push_all(self, key: Key, now_s: float) -> None:
         """Request a full scan at once, whatever is pending."""
         pending = self._pending.setdefault(key, _Pending())
-        pending.wide = _extend(pending.wide, now_s)
-        pending.wide_due_s = _earlier(pending.wide_due_s, now_s)
+        pending.add_folder(ROOT, now_s)
+        pending.folders_due_s = _earlier(pending.folders_due_s, now_s)
 
     def next_deadline_s(self) -> float | None:
         """The time at which `pop_settled` will have a result; None while nothing is pending.
@@ -92,8 +102,8 @@ class Debouncer(Generic[Key]):
         for key, pending in self._pending.items():
             deadline_s = pending.deadline_s(self._policy)
             if deadline_s is not None and deadline_s <= now_s:
-                paths, is_wide = pending.take(now_s, self._policy)
-                settled.append(Settled(key=key, paths=paths, is_wide=is_wide))
+                paths, folders = pending.take(now_s, self._policy)
+                settled.append(Settled(key=key, paths=paths, folders=folders))
         return settled
 
     def drop(self, key: Key) -> None:
@@ -112,14 +122,17 @@ class _Wait(msgspec.Struct, frozen=True):
 class _Pending(msgspec.Struct):
     """The events of one key.
 
-    `finished_due_s` and `wide_due_s` are the times of work that does not wait for quiet, else None.
+    All folders wait together, because a move of a folder is an event on two of them.
+    `finished_due_s` and `folders_due_s` are the times of work that does not wait for quiet, else
+    None.
     """
 
     unfinished: dict[str, _Wait] = msgspec.field(default_factory=dict)
     finished: dict[str, _Wait] = msgspec.field(default_factory=dict)
     finished_due_s: float | None = None
-    wide: _Wait | None = None
-    wide_due_s: float | None = None
+    folders: set[str] = msgspec.field(default_factory=set)
+    folders_wait: _Wait | None = None
+    folders_due_s: float | None = None
     busy_until_s: float = float("-inf")
 
     def add(self, path: str, now_s: float, *, is_finished: bool, quiet_s: float) -> None:
@@ -136,17 +149,25 @@ class _Pending(msgspec.Struct):
             if not self.finished:
                 self.finished_due_s = None
 
+    def add_folder(self, path: str, now_s: float) -> None:
+        self.folders_wait = _extend(self.folders_wait, now_s)
+        if path == ROOT or len(self.folders) >= PATHS_LIMIT:
+            self.folders = {ROOT}
+        elif ROOT not in self.folders:
+            self.folders.add(path)
+
     def widen(self) -> None:
         """Replace the single paths by a full scan, which is due no later than the paths were."""
-        self.wide = _join(
+        self.folders = {ROOT}
+        self.folders_wait = _join(
             (
                 *self.unfinished.values(),
                 *self.finished.values(),
-                *((self.wide,) if self.wide else ()),
+                *((self.folders_wait,) if self.folders_wait else ()),
             )
         )
         if self.finished_due_s is not None:
-            self.wide_due_s = _earlier(self.wide_due_s, self.finished_due_s)
+            self.folders_due_s = _earlier(self.folders_due_s, self.finished_due_s)
         self.unfinished.clear()
         self._clear_finished()
 
@@ -158,35 +179,39 @@ class _Pending(msgspec.Struct):
                 if self.finished_due_s is None
                 else self.finished_due_s
             )
-        wide_due_s = self._wide_due_s(policy)
-        if wide_due_s is not None:
-            deadlines.append(wide_due_s)
+        folders_due_s = self._find_folders_due_s(policy)
+        if folders_due_s is not None:
+            deadlines.append(folders_due_s)
         return min(deadlines, default=None)
 
-    def take(self, now_s: float, policy: DebouncePolicy) -> tuple[frozenset[str], bool]:
-        """Take the unfinished paths that are due, and all finished paths. A finished path is taken
-        even if it is not due, because the scan costs nothing more.
+    def take(self, now_s: float, policy: DebouncePolicy) -> tuple[frozenset[str], frozenset[str]]:
+        """Take the unfinished paths that are due and all finished paths, and the folders if they
+        are due. A finished path is taken even if it is not due, because the scan costs nothing
+        more.
         """
         due = [path for path, wait in self.unfinished.items() if wait.due_s(policy) <= now_s]
         paths = frozenset((*due, *self.finished))
         for path in due:
             del self.unfinished[path]
         self._clear_finished()
-        wide_due_s = self._wide_due_s(policy)
-        is_wide = wide_due_s is not None and wide_due_s <= now_s
-        if is_wide:
-            self.wide = self.wide_due_s = None
+        folders_due_s = self._find_folders_due_s(policy)
+        folders = frozenset[str]()
+        if folders_due_s is not None and folders_due_s <= now_s:
+            folders, self.folders = frozenset(self.folders), set()
+            self.folders_wait = self.folders_due_s = None
         self.busy_until_s = max(self.busy_until_s, now_s + policy.debounce_s)
-        return paths, is_wide
+        return paths, folders
 
     def _clear_finished(self) -> None:
         self.finished.clear()
         self.finished_due_s = None
 
-    def _wide_due_s(self, policy: DebouncePolicy) -> float | None:
-        if self.wide is None:
+    def _find_folders_due_s(self, policy: DebouncePolicy) -> float | None:
+        if self.folders_wait is None:
             return None
-        return self.wide.due_s(policy) if self.wide_due_s is None else self.wide_due_s
+        if self.folders_due_s is not None:
+            return self.folders_due_s
+        return self.folders_wait.due_s(policy)
 
 
 def _extend(wait: _Wait | None, now_s: float) -> _Wait:
@@ -205,7 +230,6 @@ def _earlier(time_s: float | None, other_s: float) -> float:
 ANNOUNCED_LIMIT = 4096
 """At most this many paths are remembered. If there are more, the root counts as announced, and so
 does every path."""
-ROOT = ""
 OVERDUE_SLACK_S = 30.0
 """A full scan may end this much later than planned, on a busy machine or after a long job of
 another workspace."""
