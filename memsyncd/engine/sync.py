@@ -401,6 +401,12 @@ def _scan(
         snapshot = scan(workspace.scope, only=only, ignore_rules=ignore_rules, away=away)
         if snapshot.only is None and only is not None:
             recorded = index.recorded()
+        elif snapshot.only is not None:
+            new = (stat for path, stat in snapshot.files.items() if path not in recorded)
+            former = index.find_former_paths(new) - recorded.keys()
+            if former:
+                # The event of the path that a note has left may come later.
+                return _scan(workspace, index, replace(request, only=snapshot.only | former))
     if is_away(workspace, recorded, snapshot):
         if snapshot.only is not None:
             # Other notes may be there: only a scan of everything tells that the folder is empty.

@@ -322,6 +322,15 @@ class Index:
                 rows = list(itertools.chain.from_iterable(results))
         return dict(map(_recorded, rows))
 
+    def find_former_paths(self, files: Iterable[FileStat]) -> set[str]:
+        """Return the paths under which the index has these files: a rename keeps the inode and the
+        time of the last change.
+        """
+        select = "SELECT path FROM files WHERE mtime_ns = ? AND inode = ?"
+        with translating_errors():
+            rows = (self._writer.execute(select, stat_row(file)[1:4:2]) for file in files)
+            return {path for (path,) in itertools.chain.from_iterable(rows)}
+
     def known_stats(self) -> KnownStats:
         """Return the hash of the stat of every recorded file, for a scan of the whole workspace.
 

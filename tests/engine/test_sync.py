@@ -359,6 +359,23 @@ def test_many_moves_are_merged_after_the_sync_and_each_note_is_found_meanwhile(
     assert count_segments(bench) <= 2
 
 
+@pytest.mark.parametrize("seen_first", [".memories/old", ".memories/note.md"])
+def test_a_move_is_a_move_although_the_event_of_its_other_path_comes_later(
+    bench: Any, seen_first: str
+) -> None:
+    bench.clock = LATER
+    note = bench.write(".memories/note.md", "a note")
+    bench.sync()
+    (bench.root / ".memories" / "old").mkdir()
+    note.rename(bench.root / ".memories" / "old" / "moved.md")
+    moves = [
+        move
+        for path in (seen_first, ".memories/note.md", ".memories/old")
+        for move in bench.sync(path, grace_s=60.0).moved
+    ]
+    assert moves == [(".memories/note.md", ".memories/old/moved.md")]
+
+
 def test_a_note_that_reappears_elsewhere_within_the_grace_is_a_move_too(bench: Any) -> None:
     bench.fill({".memories/old.md": "same bytes"})
     (bench.root / ".memories/old.md").unlink()
