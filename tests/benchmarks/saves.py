@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memsyncd.client import Client
@@ -198,21 +198,38 @@ def measure_edit(bench: Bench) -> Iterator[Figure]:
     )
 
 
+def append_line(root: Path) -> None:
+    """Append a line to a note."""
+    notes = sorted((root / ".memories").rglob("*.md"))
+    with notes[len(notes) // 2].open("a") as note:
+        note.write(f"\nA line that was appended at {time.time()}.\n")
+
+
+def write_in_new_folder(root: Path) -> None:
+    """Write a note in a folder of its own."""
+    folder = root / ".memories" / f"at-{time.time_ns()}"
+    folder.mkdir()
+    (folder / "note.md").write_text(f"# A note\n\nIt was written at {time.time()}.\n")
+
+
+SAVES = {"one appended line": append_line, "a note in a new folder": write_in_new_folder}
+
+
 def measure_save_cost(bench: Bench) -> Iterator[Figure]:
-    """The bytes and the processor time of the seconds after one line was appended to a note."""
+    """The bytes and the processor time of the seconds after each of SAVES."""
     smallest: dict[str, list[float]] = {}
-    for size in bench.sizes:
+    for size, (name, save) in itertools.product(bench.sizes, SAVES.items()):
         indexed = bench.indexed(size)
         costs: list[list[tuple[float, float]]] = [[] for _ in indexed]
         for at, place in bench.by_turns(indexed, bench.effort.n_costly_saves):
-            costs[at].append(measure_one_save(place, bench.effort.settle_s))
+            costs[at].append(measure_one_save(place, save, bench.effort.settle_s))
         seconds = f"{bench.effort.settle_s:g} s"
         for number, (what, unit, most) in enumerate((("written", "MB", 1), ("CPU", "ms", 50))):
             values = [find_median([cost[number] for cost in of_one]) for of_one in costs]
-            limits = smallest.setdefault(what, values)
+            limits = smallest.setdefault(f"{name} {what}", values)
             yield compare(
                 "save-cost",
-                f"one appended line, {indexed[0].n_chunks:,} chunks, {what} within {seconds}",
+                f"{name}, {indexed[0].n_chunks:,} chunks, {what} within {seconds}",
                 [Measured(value=v, limit=limit) for v, limit in zip(values, limits, strict=True)],
                 unit=unit,
                 limit_name="the smallest size",
@@ -220,14 +237,14 @@ def measure_save_cost(bench: Bench) -> Iterator[Figure]:
             )
 
 
-def measure_one_save(indexed: Indexed, settle_s: float) -> tuple[float, float]:
+def measure_one_save(
+    indexed: Indexed, save: Callable[[Path], None], settle_s: float
+) -> tuple[float, float]:
     """Megabytes that the daemon writes and milliseconds that it computes after a save."""
     home = indexed.home
     home.wait_until_quiet()
-    notes = sorted((indexed.root / ".memories").rglob("*.md"))
     written, cpu_s = read_written_bytes(home.pid), home.cpu_s()
-    with notes[len(notes) // 2].open("a") as note:
-        note.write(f"\nA line that was appended at {time.time()}.\n")
+    save(indexed.root)
     time.sleep(settle_s)
     return (
         (read_written_bytes(home.pid) - written) / 1e6,
