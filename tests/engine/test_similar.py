@@ -252,7 +252,8 @@ def test_each_part_of_a_comparison_asks_often_whether_its_client_is_still_there(
     for number in range(5 * TEXTS_A_STEP):
         finder.add(find_features(" ".join(f"word{(number + at) % 90}" for at in range(20))))
     finder.find(steps.append)
-    assert len(steps) == 2 * 5
+    assert len(steps) > 2 * 5
+    assert steps == sorted(steps)
 
 
 def test_a_large_group_names_its_longest_sections_and_counts_all(

@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 import re
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
@@ -39,8 +41,8 @@ _LINK_TARGET = re.compile(r"\]\([^()\s]*\)")
 
 def find_features(text: str) -> Features:
     """Return the distinct words of a text and its pairs of adjacent words."""
-    words = list(_list_words(text))
-    return frozenset([*((word,) for word in words), *pairwise(words)])
+    words = _list_words(text)
+    return frozenset(chain(zip(words), pairwise(words)))
 
 
 def compute_similarity(features: Features, other: Features) -> float:
@@ -67,14 +69,21 @@ class SimilarGroup(NamedTuple):
 # A feature finds so many texts, the first that have it: otherwise each copy of a template would be
 # compared with each.
 MAX_HOLDING: Final = 32
-# Texts are compared in several passes, so that the lists of the texts that have a feature never
-# take more memory than for so many texts.
-TEXTS_A_PASS: Final = 8_000
+# The texts that have a feature are listed in several passes, so that the lists never take more
+# memory than for so many texts, before they are packed.
+TEXTS_A_PASS: Final = 2_000
 # The places in which features are counted: a byte each.
 _N_COUNTERS: Final = 1 << 22
 _MOST_COUNTED: Final = 255
-# So many texts are compared between two calls of `note_progress`.
+# So many texts are compared between two calls of `note_progress`, and so many features looked up.
 TEXTS_A_STEP: Final = 20
+FEATURES_A_STEP: Final = 1_000
+# A sketch has so many bits. Two texts of up to some hundred features whose sketches are alike are
+# nearly always alike themselves, so hardly any other texts need be compared.
+_SKETCH_BYTES: Final = 32
+_BITS: Final = tuple(1 << at for at in range(8 * _SKETCH_BYTES))
+# The highest bits of a feature's 32 bits choose its bit, the lowest its counter.
+_SKETCH_SHIFT: Final = 32 - 8
 
 
 class _Numbers:
@@ -82,21 +91,26 @@ class _Numbers:
     arrays would never go back to the system.
     """
 
-    __slots__ = ("_ends", "_numbers")
+    __slots__ = ("_ends", "numbers")
 
     def __init__(self) -> None:
-        self._numbers = array("I")
-        self._ends = array("Q", [0])
+        self.numbers = array("I")
+        """The numbers of all lists."""
+        self._ends = array("I", [0])
 
     def append(self, numbers: Iterable[int]) -> None:
-        self._numbers.extend(numbers)
-        self._ends.append(len(self._numbers))
+        self.numbers.extend(numbers)
+        self._ends.append(len(self.numbers))
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def __getitem__(self, at: int) -> array[int]:
-        return self._numbers[self._ends[at] : self._ends[at + 1]]
+        return self.numbers[self._ends[at] : self._ends[at + 1]]
+
+    def find_list(self, place: int) -> int:
+        """Return which list has the number at this place of `numbers`."""
+        return bisect_right(self._ends, place) - 1
 
     def count(self, at: int) -> int:
         """Return the length of a list."""
@@ -110,13 +124,15 @@ class CopyFinder:
     It keeps 4 bytes for each feature of a text. Two similar texts have at least one feature in
     common among the `_count_prefix` rarest of each, so only texts that share a rare feature are
     compared (Bayardo, R. J., Ma, Y. and Srikant, R. (2007): Scaling up all pairs similarity
-    search).
+    search). Their sketches are compared before: a sketch is the parity of its text's features in
+    each of its bits, so two sketches differ in at most as many bits as the texts in features.
     """
 
     def __init__(self, least: float) -> None:
         self._least = least
         self._texts = _Numbers()
         self._counters = bytearray(_N_COUNTERS)
+        self._sketches = bytearray()
         self._parents = array("I")
         self._lowest: dict[int, float] = {}
 
@@ -124,10 +140,13 @@ class CopyFinder:
         """Add a text. Texts are named by their positions."""
         numbers = {hash(feature) & 0xFFFFFFFF for feature in features}
         counters = self._counters
+        sketch = 0
         for number in numbers:
             place = number % _N_COUNTERS
             if counters[place] < _MOST_COUNTED:
                 counters[place] += 1
+            sketch ^= _BITS[number >> _SKETCH_SHIFT]
+        self._sketches += sketch.to_bytes(_SKETCH_BYTES, "little")
         self._parents.append(len(self._texts))
         self._texts.append(numbers)
 
@@ -138,9 +157,10 @@ class CopyFinder:
     def join(self, first: int, second: int, similarity: float) -> None:
         """Put two texts and their groups into one group."""
         group, other = self._find_group(first), self._find_group(second)
-        lowest = min(self._lowest.get(each, 1.0) for each in (group, other))
-        self._lowest.pop(other, None)
-        self._parents[other] = group
+        lowest = self._lowest.get(group, 1.0)
+        if group != other:
+            lowest = min(lowest, self._lowest.pop(other, 1.0))
+            self._parents[other] = group
         self._lowest[group] = min(lowest, similarity)
 
     def find(self, note_progress: Callable[[int], None]) -> None:
@@ -148,36 +168,43 @@ class CopyFinder:
         the number of compared texts.
         """
         probes = _Numbers()
+        n_passes = 1 + len(self._texts) // TEXTS_A_PASS
+        parts = [array("I") for _ in range(n_passes)]
         for at in range(len(self._texts)):
             if at % TEXTS_A_STEP == 0:
                 note_progress(0)
-            probes.append(self._choose_probes(self._texts[at]))
-        n_passes = 1 + len(probes) // TEXTS_A_PASS
-        for part in range(n_passes):
-            holding: dict[int, list[int]] = {}
-            for at in range(len(probes)):
-                if at % TEXTS_A_STEP == 0:
-                    note_progress((part * len(probes) + at) // n_passes)
-                own = [number for number in probes[at] if number % n_passes == part]
-                self._compare_all(at, own, holding)
+            chosen = self._choose_probes(self._texts[at])
+            for place, number in enumerate(chosen, len(probes.numbers)):
+                parts[number % n_passes].append(place)
+            probes.append(chosen)
+        holders = _Numbers()
+        holders.append(())
+        while parts:
+            _list_holders(probes, parts.pop(), holders, partial(note_progress, 0))
+        for at in range(len(self._texts)):
+            if at % TEXTS_A_STEP == 0:
+                note_progress(at)
+            numbers = frozenset(probes[at])
+            self._compare_all(at, frozenset().union(*map(holders.__getitem__, numbers)))
 
-    def _compare_all(self, at: int, numbers: Sequence[int], holding: dict[int, list[int]]) -> None:
-        """Compare a text with the earlier texts that have one of these features."""
+    def _compare_all(self, at: int, others: Iterable[int]) -> None:
+        """Compare a text with the earlier ones of these texts."""
         texts, least = self._texts, self._least
+        sketch, n_features = self._read_sketch(at), texts.count(at)
         features = frozenset(texts[at])
-        compared: set[int] = set()
-        for number in numbers:
-            others = holding.setdefault(number, [])
-            for other in others:
-                if other not in compared:
-                    compared.add(other)
-                    if not _may_be_alike(len(features), texts.count(other), least):
-                        continue
-                    similarity = _compare(features, texts[other])
-                    if similarity >= least:
-                        self.join(other, at, similarity)
-            if len(others) < MAX_HOLDING:
-                others.append(at)
+        for other in others:
+            if other < at:
+                n_all = n_features + texts.count(other)
+                # Two similar texts differ in at most such a share of all their features.
+                if (sketch ^ self._read_sketch(other)).bit_count() > (1.0 - least) * n_all + 1e-6:
+                    continue
+                similarity = _compare(features, texts[other])
+                if similarity >= least:
+                    self.join(other, at, similarity)
+
+    def _read_sketch(self, at: int) -> int:
+        start = at * _SKETCH_BYTES
+        return int.from_bytes(self._sketches[start : start + _SKETCH_BYTES], "little")
 
     def list_groups(self) -> list[SimilarGroup]:
         """Return the groups, the largest first."""
@@ -203,19 +230,37 @@ class CopyFinder:
         if len(text) < MIN_FEATURES:
             return []
         counters = self._counters
-        ordered = sorted((counters[number % _N_COUNTERS], number) for number in text)
+        ordered = sorted([counters[number % _N_COUNTERS] << 32 | number for number in text])
         prefix = ordered[: _count_prefix(len(text), self._least)]
-        return [number for n, number in prefix if n > 1]
+        return [place & 0xFFFFFFFF for place in prefix if place >> 32 > 1]
+
+
+def _list_holders(
+    probes: _Numbers, places: Sequence[int], holders: _Numbers, note_progress: Callable[[], None]
+) -> None:
+    """Add the list of the first texts that have a feature, for each of the features at these places
+    of `probes`, and put the number of its list in place of the feature; 0 if no other text has it.
+    """
+    numbers = probes.numbers
+    holding: dict[int, list[int]] = {}
+    for n_done, place in enumerate(places):
+        if n_done % FEATURES_A_STEP == 0:
+            note_progress()
+        own = holding.setdefault(numbers[place], [])
+        if len(own) < MAX_HOLDING:
+            own.append(probes.find_list(place))
+    lists: dict[int, int] = {}
+    for number, own in holding.items():
+        if len(own) > 1:
+            lists[number] = len(holders)
+            holders.append(own)
+    for place in places:
+        numbers[place] = lists.get(numbers[place], 0)
 
 
 def _compare(features: frozenset[int], other: array[int]) -> float:
     n_all = len(features) + len(other)
     return 2 * len(features.intersection(other)) / n_all if n_all else 0.0
-
-
-def _may_be_alike(n_features: int, n_other: int, least: float) -> bool:
-    """False if even texts with all features of the shorter one in common would differ too much."""
-    return 2 * min(n_features, n_other) >= least * (n_features + n_other)
 
 
 def _count_prefix(n_features: int, least: float) -> int:
@@ -328,8 +373,13 @@ def _limit(words: Iterable[str]) -> Iterator[str]:
         yield word
 
 
-def _list_words(text: str) -> Iterator[str]:
+def _list_words(text: str) -> list[str]:
     plain = _LINK_TARGET.sub("]", _RELATION.sub(" ", _COMMENT.sub(" ", text))).casefold()
+    words: list[str] = []
     for part in plain.split():
-        for sequence in split_words(part):
-            yield from sequence.words
+        if part.isalnum() and part.isascii():  # most parts are plain words
+            words.append(part)
+        else:
+            for sequence in split_words(part):
+                words += sequence.words
+    return words
