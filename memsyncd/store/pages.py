@@ -133,10 +133,11 @@ def _where(conditions: Sequence[str]) -> str:
 _CLASS_KEYS = {name: SORT_KEYS[name] for name in ("importance", "priority")}
 _CLASS_KEYS["worth"] = _WORTH.format(n="0")
 _WORTHS = (
-    f"{_CLASS_KEYS['worth']}, {_WORTH.format(n=':n_recalls')}, kind, importance, priority, moment"
+    f"{_CLASS_KEYS['worth']}, {_WORTH.format(n=':n_recalls')},"
+    " s.kind, s.importance, s.priority, s.moment, s.earliest"
 )
 _IS_OF_CLASS = "s.kind IS :kind AND s.importance IS :importance AND s.priority IS :priority"
-_IS_OF_MOMENT = f"{_IS_OF_CLASS} AND s.moment = :moment"
+_IS_OF_TIME = f"{_IS_OF_CLASS} AND s.moment BETWEEN :earliest AND :latest"
 # In each class, no section with a later moment is worth as little as the key `:from_key`, but for
 # roundings.
 _LATEST = (
@@ -154,31 +155,44 @@ _HEADS = (
     " FROM sections c WHERE c.kind IS s.kind AND c.importance IS s.importance"
     f" AND c.priority IS s.priority AND c.moment <= {_LATEST}"
     " ORDER BY c.moment DESC LIMIT 1) AS moment FROM weighed s)"
-    f" SELECT {_WORTHS} FROM heads s WHERE moment IS NOT NULL"
+    f" SELECT {_WORTHS} FROM (SELECT *, moment AS earliest FROM heads) s WHERE moment IS NOT NULL"
 )
+# The next moments of a class with at most `:most` sections; one moment may have more.
+_BEFORE = f"FROM sections s WHERE {_IS_OF_CLASS} AND s.moment < :earliest ORDER BY s.moment DESC"
+_FIRST_MOMENT = -(2**62)
 _NEXT = (
-    f"WITH next AS (SELECT kind, importance, priority, moment FROM sections s WHERE {_IS_OF_CLASS}"
-    " AND s.moment < :moment ORDER BY s.moment DESC LIMIT 1)"
+    f"WITH next AS (SELECT kind, importance, priority, moment, min(moment, 1 + coalesce((SELECT"
+    f" moment {_BEFORE} LIMIT 1 OFFSET :most), {_FIRST_MOMENT})) AS earliest {_BEFORE} LIMIT 1)"
     f" SELECT {_WORTHS} FROM next s"
 )
 _LEAST_WORTH = 5e-324
+# A class is read in groups of 1, 2, 4, … sections, up to so many.
+MOST_IN_GROUP = 128
 
 
 class SectionGroup(NamedTuple):
-    """The sections of a class; for worth, the sections of one moment."""
+    """The sections of a class; for worth, its sections between two moments, which are included."""
 
     kind: str | None
     importance: float | None
     priority: str | None
-    moment: int | None
+    latest: int | None = None
+    earliest: int | None = None
 
     @property
     def condition(self) -> str:
-        return _IS_OF_CLASS if self.moment is None else _IS_OF_MOMENT
+        return _IS_OF_CLASS if self.latest is None else _IS_OF_TIME
+
+    @property
+    def has_one_key(self) -> bool:
+        """True if all of its sections have the same key; False for few sections with several."""
+        return self.latest == self.earliest
 
 
 class GroupKey(NamedTuple):
-    """The key of a group as long as nothing was recalled, and with as many recalls as possible."""
+    """The first key of a group as long as nothing was recalled, and with as many recalls as
+    possible.
+    """
 
     key: float
     raised: float
@@ -192,27 +206,29 @@ def stream_groups(
     from_key: float = -1e8,
     n_recalls: int = 0,
 ) -> Iterator[tuple[GroupKey, SectionGroup]]:
-    """Yield the groups of sections in an order, from the key `from_key` on. `keys` has the bindings
-    of the keys. No section was recalled more than `n_recalls` times.
+    """Yield the groups of sections in the order of their first keys, without those whose keys come
+    before `from_key`. `keys` has the bindings of the keys. No section was recalled more than
+    `n_recalls` times.
     """
     if name != "worth":
         statement = f"{_CLASSES} SELECT {_CLASS_KEYS[name]} AS k, s.* FROM classes s ORDER BY k"
         for key, kind, importance, priority in reader.rows(statement, {**keys}):
             if key >= from_key:
-                yield GroupKey(key, key), SectionGroup(kind, importance, priority, None)
+                yield GroupKey(key, key), SectionGroup(kind, importance, priority)
         return
     bindings = {**keys, "least": max(-from_key, _LEAST_WORTH), "n_recalls": n_recalls}
     heap = [
-        (GroupKey(key, raised), number, SectionGroup(*group))
+        (GroupKey(key, raised), number, 1, SectionGroup(*group))
         for number, (key, raised, *group) in enumerate(reader.rows(_HEADS, bindings))
     ]
     heapq.heapify(heap)
     while heap:
-        key, number, group = heapq.heappop(heap)
-        if key.key >= from_key:
+        key, number, most, group = heapq.heappop(heap)
+        if key.key >= from_key or not group.has_one_key:
             yield key, group
-        for row in reader.rows(_NEXT, {**bindings, **group._asdict()}):
-            heapq.heappush(heap, (GroupKey(*row[:2]), number, SectionGroup(*row[2:])))
+        for row in reader.rows(_NEXT, {**bindings, **group._asdict(), "most": most}):
+            next_group = GroupKey(*row[:2]), number, min(2 * most, MOST_IN_GROUP)
+            heapq.heappush(heap, (*next_group, SectionGroup(*row[2:])))
 
 
 # --- pages of groups ----------------------------------------------------------------------------
@@ -340,11 +356,13 @@ class _Page:
         """Add the notes of a group in the order of their paths."""
         reader = self._reader
         bindings = {**self._bindings, **group._asdict(), "n": self._limit, "path": ""}
-        if key.key == self._after[0]:
+        if key.key == self._after[0] and group.has_one_key:
             bindings["path"] = self._after[1]  # the notes of the group before it come before it
         conditions = [group.condition, *self._conditions]
-        bound = {**bindings, "most": MAX_SORTED + 1}
-        [(n_sections,)] = reader.rows(_N_OF_GROUP.format(group=group.condition), bound)
+        n_sections = MOST_IN_GROUP
+        if group.has_one_key:
+            bound = {**bindings, "most": MAX_SORTED + 1}
+            [(n_sections,)] = reader.rows(_N_OF_GROUP.format(group=group.condition), bound)
         if n_sections <= MAX_SORTED:
             statement = _SORTED.format(where=_where(["f.path > :path", *conditions]))
         else:
