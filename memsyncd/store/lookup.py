@@ -174,14 +174,17 @@ def stream_sections(
 
 # --- Sections by importance ----------------------------------------------------------------------
 
-_ANCHORS = f"SELECT {ANCHOR} {FROM_SECTIONS}"
+_ANCHORS_OF = (
+    f"SELECT {ANCHOR} FROM json_each(:sections) v CROSS JOIN sections s ON s.id = v.value"
+    " CROSS JOIN files f ON f.id = s.file"
+)
 _ANCHORS_AMONG = (
     f"SELECT {ANCHOR} FROM json_each(:paths) v CROSS JOIN files f ON f.path = v.value"
     " CROSS JOIN sections s ON s.file = f.id"
 )
 # The sections of one kind, importance and priority, the latest first.
 _LATEST_OF_CLASS = (
-    f"SELECT :rank, s.moment, s.importance IS NOT NULL, s.id, {ANCHOR} {FROM_SECTIONS}{{where}}"
+    "SELECT :rank, s.moment, s.importance IS NOT NULL, s.id {source}"
     " AND s.kind = :of_kind AND s.importance IS :importance AND s.priority IS :priority"
     " ORDER BY s.moment DESC, s.id DESC LIMIT :most"
 )
@@ -213,25 +216,31 @@ def find_first_anchors(
     """
     condition, named = compile_section_filters(reader, filters)
     bindings: dict[str, Any] = {**named, "most": limit + 1}
-    where = f" WHERE {condition or 1}"
-    anchors = [row[0] for row in reader.rows(f"{_ANCHORS}{where} LIMIT :most", bindings)]
-    if len(anchors) <= limit:
-        return anchors, True
+    joined = FROM_SECTIONS if "f." in condition else "FROM sections s"
+    source = f"{joined} WHERE {condition or 1}"
+
+    def list_anchors(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        bound = {"sections": encode_numbers([row[-1] for row in rows])}
+        return [anchor for (anchor,) in reader.rows(_ANCHORS_OF, bound)]
+
+    passing = reader.rows(f"SELECT s.id {source} LIMIT :most", bindings)
+    if len(passing) <= limit:
+        return list_anchors(passing), True
     bindings["most"] = limit
     rest = importances[""]
     kinds = {kind.lower() for each in filters.chain() for kind in each.kinds}
     if not kinds or not has_classes(reader):
         bindings |= {"ranks": json.dumps(importances), "rest": rest}
         order = "coalesce(s.importance, :ranks ->> s.kind, :rest) DESC, s.moment DESC"
-        rows = reader.rows(f"{_ANCHORS}{where} ORDER BY {order} LIMIT :most", bindings)
-        return [row[0] for row in rows], False
+        passing = reader.rows(f"SELECT s.id {source} ORDER BY {order} LIMIT :most", bindings)
+        return list_anchors(passing), False
     ranked: dict[float, list[tuple[str, float | None]]] = {}
     for kind in kinds:
         for (importance,) in reader.rows(_IMPORTANCES, (kind,)):
             rank = importances.get(kind, rest) if importance is None else importance
             ranked.setdefault(rank, []).append((kind, importance))
     first: list[tuple[Any, ...]] = []
-    statement = _LATEST_OF_CLASS.format(where=where)
+    statement = _LATEST_OF_CLASS.format(source=source)
     for rank in sorted(ranked, reverse=True):
         for kind, importance in ranked[rank]:
             bound = {**bindings, "rank": rank, "of_kind": kind, "importance": importance}
@@ -240,7 +249,7 @@ def find_first_anchors(
         if len(first) >= limit:
             break
     first.sort(reverse=True)
-    return [row[-1] for row in first[:limit]], False
+    return list_anchors(first[:limit]), False
 
 
 def find_anchors_among(reader: Reader, filters: Filters, anchors: Iterable[str]) -> list[str]:

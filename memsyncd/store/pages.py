@@ -303,7 +303,7 @@ class _Page:
             self._reader, self._name, self._keys, from_key=self._after[0], n_recalls=n_recalls
         )
         for key, group in groups:
-            if self._is_full_before(key.raised):
+            if self._is_full_at(key.raised):
                 break
             self._add_group(group, key)
         return [(path, key) for key, path in self._best]
@@ -322,9 +322,9 @@ class _Page:
             insort(self._best, (key, path))
             del self._best[self._limit :]
 
-    def _is_full_before(self, key: float, path: str = "") -> bool:
-        """True if a note with this key and path cannot be on the page."""
-        return len(self._best) == self._limit and self._best[-1] < (key, path)
+    def _is_full_at(self, key: float, path: str = "") -> bool:
+        """True if no note that comes after this key and path can be on the page."""
+        return len(self._best) == self._limit and self._best[-1] <= (key, path)
 
     def _add_recalled(self) -> int:
         """Add the notes of the sections recalled most; return how often others were recalled."""
@@ -343,7 +343,7 @@ class _Page:
             "n": self._limit,
         }
         where = _where(["(k, f.path) > (:key, :path)", *self._conditions])
-        while not self._is_full_before(key, path):
+        while not self._is_full_at(key, path):
             rows = self._reader.rows(_RECALLED.format(where=where), bindings)
             self._add_files([file_id for file_id, _, _ in rows])
             if len(rows) < bindings["n"]:
@@ -367,7 +367,7 @@ class _Page:
             statement = _SORTED.format(where=_where(["f.path > :path", *conditions]))
         else:
             statement = _TRIED.format(allowed="".join(f" AND {each}" for each in conditions))
-        while not self._is_full_before(key.raised, bindings["path"]):
+        while not self._is_full_at(key.raised, bindings["path"]):
             rows = reader.rows(statement, bindings)
             self._add_files([file_id for file_id, _ in rows])
             if len(rows) < bindings["n"]:
