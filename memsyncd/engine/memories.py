@@ -18,8 +18,9 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NoteNotFound
 from memsyncd.files.read import read_text_file
 from memsyncd.store.lookup import (
-    find_anchors_among,
-    find_first_anchors,
+    find_first_places,
+    find_named_places,
+    find_passing,
     stream_sections,
 )
 from memsyncd.store.pool import Reader
@@ -27,7 +28,7 @@ from memsyncd.store.sections import (
     MemoryLines,
     OutlinedNote,
     OutlinedSection,
-    read_named_memories,
+    read_memories_of,
 )
 
 PLAN_LIMIT_S = 10.0
@@ -101,13 +102,16 @@ def read_first_memories(
     """
     importances = {name: kind.importance for name, kind in kinds.items()}
     importances[""] = find_kind({}, None).importance
-    anchors, are_all = find_first_anchors(reader, filters, importances, limit=limit)
+    places, are_all = find_first_places(reader, filters, importances, limit=limit)
     if are_all:
-        return read_named_memories(reader, anchors)
-    named = {*anchors, *({*find_anchors_among(reader, filters, accessed)} & {*accessed})}
+        return read_memories_of(reader, (place.section for place in places))
+    named = {*places, *find_named_places(reader, filters, accessed)}
     # A section beneath another one that passes belongs to its memory.
-    passing = find_anchors_among(reader, filters, named)
-    return [memory for memory in read_named_memories(reader, passing) if memory.anchor in named]
+    above = {place for each in named for place in each.list_above()}
+    sections = {place.section for place in named}
+    passing = {place.section for place in find_passing(reader, filters, above)}
+    memories = read_memories_of(reader, sections | passing)
+    return [memory for memory in memories if memory.section in sections]
 
 
 def find_paths(anchors: Iterable[str] | None) -> set[str] | None:

@@ -45,7 +45,7 @@ from memsyncd.operations.tasks.declare import TaskSection
 from memsyncd.store.lookup import (
     StoredNote,
     by_path,
-    find_anchors_among,
+    find_named_places,
     stream_notes,
 )
 from memsyncd.store.pages import OrderName
@@ -137,7 +137,7 @@ class WorkReader(NamedTuple):
     def read_one(self, filters: Filters, anchor: str) -> WorkSection | None:
         """Return a section if it passes the filters and has a text."""
         compiled = self._complete(filters)
-        if anchor not in find_anchors_among(self.reader, compiled, [anchor]):
+        if not find_named_places(self.reader, compiled, [anchor]):
             return None
         return self._read_named([anchor]).get(anchor)
 

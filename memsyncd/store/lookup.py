@@ -11,6 +11,7 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.filters import Filters, fold_value, split_list
@@ -37,6 +38,7 @@ from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.sections import (
     ANCHOR,
     FROM_SECTIONS,
+    OF_ANCHORS,
     SECTION_COLUMNS,
     StoredSection,
     decode_texts,
@@ -174,17 +176,14 @@ def stream_sections(
 
 # --- Sections by importance ----------------------------------------------------------------------
 
-_ANCHORS_OF = (
-    f"SELECT {ANCHOR} FROM json_each(:sections) v CROSS JOIN sections s ON s.id = v.value"
-    " CROSS JOIN files f ON f.id = s.file"
-)
-_ANCHORS_AMONG = (
-    f"SELECT {ANCHOR} FROM json_each(:paths) v CROSS JOIN files f ON f.path = v.value"
-    " CROSS JOIN sections s ON s.file = f.id"
+_PLACE = "s.id, s.file, s.slugs"
+_AT_PLACES = (
+    "FROM json_each(:places) v CROSS JOIN sections s"
+    " ON s.file = v.value ->> 0 AND s.slugs = v.value ->> 1"
 )
 # The sections of one kind, importance and priority, the latest first.
 _LATEST_OF_CLASS = (
-    "SELECT :rank, s.moment, s.importance IS NOT NULL, s.id {source}"
+    f"SELECT :rank, s.moment, s.importance IS NOT NULL, {_PLACE} {{source}}"
     " AND s.kind = :of_kind AND s.importance IS :importance AND s.priority IS :priority"
     " ORDER BY s.moment DESC, s.id DESC LIMIT :most"
 )
@@ -201,39 +200,44 @@ def has_classes(reader: Reader) -> bool:
     return bool(memo["has_classes"])
 
 
-def _encode_paths(anchors: Iterable[str]) -> str:
-    return json.dumps(sorted({anchor.rpartition("#")[0] for anchor in anchors}))
+class StoredPlace(NamedTuple):
+    """A section by its id, the id of its note, and its anchor without the note's path."""
+
+    section: int
+    file: int
+    slugs: str
+
+    def list_above(self) -> Iterator[tuple[int, str]]:
+        """Yield the notes' ids and the anchors of the sections above it, if there are any."""
+        slugs = self.slugs
+        while "/" in slugs:
+            slugs = slugs.rpartition("/")[0]
+            yield self.file, slugs
 
 
-def find_first_anchors(
+def find_first_places(
     reader: Reader, filters: Filters, importances: Mapping[str, float], *, limit: int
-) -> tuple[list[str], bool]:
+) -> tuple[list[StoredPlace], bool]:
     """Return the sections that pass the filters, and whether these are all. If more than
     `limit` pass, these are the most important and latest ones, in no order.
 
     `importances` has the importance of kinds, for sections that state none, and that of other kinds
     by an empty name.
     """
-    condition, named = compile_section_filters(reader, filters)
-    bindings: dict[str, Any] = {**named, "most": limit + 1}
-    joined = FROM_SECTIONS if "f." in condition else "FROM sections s"
-    source = f"{joined} WHERE {condition or 1}"
-
-    def list_anchors(rows: Sequence[tuple[Any, ...]]) -> list[str]:
-        bound = {"sections": encode_numbers([row[-1] for row in rows])}
-        return [anchor for (anchor,) in reader.rows(_ANCHORS_OF, bound)]
-
-    passing = reader.rows(f"SELECT s.id {source} LIMIT :most", bindings)
-    if len(passing) <= limit:
-        return list_anchors(passing), True
+    source, bindings = _select_passing(reader, filters)
+    bindings["most"] = limit + 1
+    if not _are_many_of_kinds(reader, filters, limit):
+        passing = reader.rows(f"SELECT {_PLACE} {source} LIMIT :most", bindings)
+        if len(passing) <= limit:
+            return [*map(StoredPlace._make, passing)], True
     bindings["most"] = limit
     rest = importances[""]
     kinds = {kind.lower() for each in filters.chain() for kind in each.kinds}
     if not kinds or not has_classes(reader):
         bindings |= {"ranks": json.dumps(importances), "rest": rest}
         order = "coalesce(s.importance, :ranks ->> s.kind, :rest) DESC, s.moment DESC"
-        passing = reader.rows(f"SELECT s.id {source} ORDER BY {order} LIMIT :most", bindings)
-        return list_anchors(passing), False
+        passing = reader.rows(f"SELECT {_PLACE} {source} ORDER BY {order} LIMIT :most", bindings)
+        return [*map(StoredPlace._make, passing)], False
     ranked: dict[float, list[tuple[str, float | None]]] = {}
     for kind in kinds:
         for (importance,) in reader.rows(_IMPORTANCES, (kind,)):
@@ -249,15 +253,51 @@ def find_first_anchors(
         if len(first) >= limit:
             break
     first.sort(reverse=True)
-    return list_anchors(first[:limit]), False
+    return [StoredPlace(*row[-3:]) for row in first[:limit]], False
 
 
-def find_anchors_among(reader: Reader, filters: Filters, anchors: Iterable[str]) -> list[str]:
-    """Return all sections of the notes of these sections that pass the filters."""
+def _are_many_of_kinds(reader: Reader, filters: Filters, most: int) -> bool:
+    """True if the kept counts tell that more than `most` sections pass; False if they do not tell
+    it.
+    """
+    several = [each for each in filters.chain() if each.kinds]
+    others = (replace(each, kinds=(), and_=None) for each in filters.chain())
+    if len(several) != 1 or not filters.now_s or not all(each.is_hiding_alone for each in others):
+        return False
+    kept = KeptCounts(reader, filters.now_s)
+    return sum(kept.read("kind", kind.lower())[0] for kind in several[0].kinds) > most
+
+
+def find_named_places(
+    reader: Reader, filters: Filters, anchors: Iterable[str]
+) -> list[StoredPlace]:
+    """Return the sections with these anchors that pass the filters."""
     condition, bindings = compile_section_filters(reader, filters)
-    bound = {**bindings, "paths": _encode_paths(anchors)}
-    statement = f"{_ANCHORS_AMONG} WHERE {condition or 1}"
-    return [row[0] for row in reader.rows(statement, bound)]
+    statement = f"SELECT {_PLACE} {OF_ANCHORS} WHERE {condition or 1}"
+    rows = reader.rows(statement, {**bindings, "anchors": encode_anchors(anchors)})
+    return [*map(StoredPlace._make, rows)]
+
+
+def find_passing(
+    reader: Reader, filters: Filters, places: Iterable[tuple[int, str]]
+) -> list[StoredPlace]:
+    """Return the sections that pass the filters, of the sections with these anchors in the notes
+    with these ids.
+    """
+    source, bindings = _select_passing(reader, filters, _AT_PLACES)
+    bound = {**bindings, "places": json.dumps([*places])}
+    return [*map(StoredPlace._make, reader.rows(f"SELECT {_PLACE} {source}", bound))]
+
+
+def _select_passing(
+    reader: Reader, filters: Filters, source: str = "FROM sections s"
+) -> tuple[str, dict[str, Any]]:
+    """Return the part of a statement after its columns, and its bindings. Notes are read only if
+    the filters need them.
+    """
+    condition, bindings = compile_section_filters(reader, filters)
+    joined = " CROSS JOIN files f ON f.id = s.file" if "f." in condition else ""
+    return f"{source}{joined} WHERE {condition or 1}", {**bindings}
 
 
 def _select_sections(

@@ -237,9 +237,15 @@ _MEMORIES = (
     f"SELECT s.id, {ANCHOR}, f.path, s.level, {TEXT_START}, max(s.end_line, iif(s.level, coalesce("
     "(SELECT max(b.end_line) FROM sections b WHERE b.file = s.file AND b.slugs > s.slugs || '/'"
     " AND b.slugs < s.slugs || '0'), 0), 0)), s.kind, s.importance, s.updated, s.created,"
-    " coalesce(s.day, f.day), f.mtime_ns, s.is_empty FROM json_each(?) v"
-    " CROSS JOIN files f ON f.path = v.value ->> 0 CROSS JOIN sections s"
-    " ON s.file = f.id AND s.slugs = v.value ->> 1 ORDER BY s.file, s.start_line"
+    " coalesce(s.day, f.day), f.mtime_ns, s.is_empty {source} ORDER BY s.file, s.start_line"
+)
+OF_ANCHORS = (
+    "FROM json_each(:anchors) v CROSS JOIN files f ON f.path = v.value ->> 0"
+    " CROSS JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1"
+)
+_OF_SECTIONS = (
+    "FROM json_each(:sections) v CROSS JOIN sections s ON s.id = v.value"
+    " CROSS JOIN files f ON f.id = s.file"
 )
 
 
@@ -273,8 +279,18 @@ def read_named_memories(reader: Reader, anchors: Iterable[str]) -> list[MemoryLi
     """Return the sections with these anchors, by note and line; without missing ones, and without
     sections beneath others of them.
     """
+    return _read_memories(reader, OF_ANCHORS, anchors=encode_anchors(anchors))
+
+
+def read_memories_of(reader: Reader, sections: Iterable[int]) -> list[MemoryLines]:
+    """As `read_named_memories`, by the ids of the sections."""
+    return _read_memories(reader, _OF_SECTIONS, sections=encode_numbers(sections))
+
+
+def _read_memories(reader: Reader, source: str, **bindings: str) -> list[MemoryLines]:
     memories: list[MemoryLines] = []
-    for memory in starmap(MemoryLines, reader.rows(_MEMORIES, (encode_anchors(anchors),))):
+    rows = reader.rows(_MEMORIES.format(source=source), bindings)
+    for memory in starmap(MemoryLines, rows):
         if not (memories and memories[-1].has(memory.anchor)):
             memories.append(memory)
     return memories
