@@ -484,7 +484,7 @@ def _flatten(
 # Fast path for plain `key: value` lines, and for `{key: value, …}` in a line, as in most section
 # comments. It accepts only values that YAML reads as this very text, and lists of such values.
 _QUOTED = r'"[ !#-\[\]-~]*"|\'[ -&(-~]*\''
-_PLAIN = r"[A-Za-z0-9](?:[A-Za-z0-9_./()+-]| (?=[A-Za-z0-9_./()+-]))*"
+_PLAIN = r"[A-Za-z0-9](?:[A-Za-z0-9_./()+@-]| (?=[A-Za-z0-9_./()+-])|:(?=[A-Za-z0-9]))*"
 _FLAT_LIST = rf"\[ *(?:(?:{_QUOTED}|{_PLAIN})(?: *, *(?:{_QUOTED}|{_PLAIN}))* *)?\]"
 _FLAT_KEY = r"[A-Za-z_][A-Za-z0-9_.-]{0,99}"
 _FLAT_VALUE = f"{_QUOTED}|{_PLAIN}|{_FLAT_LIST}"

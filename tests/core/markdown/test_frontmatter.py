@@ -165,7 +165,7 @@ def test_no_problem_repeats_a_misplaced_secret() -> None:
 FLAT_PARTS = st.sampled_from([
     "key", "tags", "importance", "kind", ":", ": ", " ", "a", "1", "no", "~", "2024-01-01", '"a b"', "'c'", '""',
     '"', "'", "[", "]", ", ", ",", "[a, b]", "- ", "#", " #", "!", "&", "*", "?", "|", ">", "{", "}", "@", "\\", "\n",
-    "\nkind: ", "\ntags: ", ".", "(", "é", "\t",
+    "\nkind: ", "\ntags: ", ".", "(", "é", "\t", "10:30:00Z", "a@b", "b:c",
 ])  # fmt: skip
 
 
