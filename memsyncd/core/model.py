@@ -407,13 +407,12 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     text: str
-    title: str
     sections: tuple[OutlineSection, ...]
     problems: frozenset[str]
 
 
 class NotePatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of a note whose headings stay the same.
+    """The change of some sections of a note; the others keep their names.
 
     `note` is the whole note as it is now, but it has only the sections, chunks and links of the
     replaced lines: in the old text these lines begin at `start` and end before `old_after`. Later

@@ -46,7 +46,7 @@ from memsyncd.store.records import Move
 # fragmentation keeps from being returned to the system. 256 deletions take up to half a second.
 BATCH_FILES = 256
 # A smaller note is parsed as fast as its old text is read and compared.
-PATCH_BYTES = 64 * 1024
+PATCH_BYTES = 4 * 1024
 BATCH_BYTES = 1024 * 1024
 # A sync passes the texts of changed notes on to the history up to this size; others are read again.
 TEXTS_LIMIT_BYTES = 1024 * 1024

@@ -15,6 +15,7 @@ of tasks and sessions are in the same rows (`store/groups`).
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from bisect import bisect_right
 from collections import Counter
@@ -108,6 +109,8 @@ _HAS_VISIBLE = (
     " AND (expires IS NULL OR expires > iif(expires LIKE '%Z', ?, ?)))"
 )
 _DROP_EMPTY = "DELETE FROM counts WHERE field = ? AND value = ? AND n_all = 0"
+
+_PLAIN = re.compile(r'^[^"\\]+$')
 
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
@@ -236,6 +239,61 @@ def count_alike(facts: NoteFacts, moment: Moment, *, n: int, n_bytes: int) -> Su
         )
         sums[TOPICS, ""] = (n * is_whole, 0, n, 0)
     return sums
+
+
+def _find_keys(
+    wanted: set[Key],
+    sections: Sequence[SectionFacts],
+    month: str,
+    size: str,
+    day: str | None,
+    extra: str | None,
+) -> set[Key]:
+    """Return the wanted keys by which any of the sections counts, as `_list_keys` lists them. Not
+    all keys of each section are listed: most sections of a note have few values in common columns,
+    and free metadata of their own.
+    """
+    found: set[Key] = set()
+    for at, column in enumerate(COLUMNS):
+        if values := {value for field, value in wanted if field == column}:
+            present = {section[at] or NO_VALUE for section in sections}
+            found.update((column, value) for value in values & present)
+    left = {key for key in wanted if key[0] not in COLUMNS}
+    of_meta = {key for key in left if key[0].removeprefix(_SPELLING).startswith(META)}
+    if left != of_meta:
+        shapes = {
+            section._replace(
+                task=section.task and "x", session=None, source=None, expires=None, at=None,
+                day=section.day and section.day[:7], extra=None,
+            )
+            for section in sections
+        }  # fmt: skip
+        for shape in shapes:
+            found |= left & {*_list_keys(shape, month, size, day, None)}
+    extras = {section.extra for section in sections}
+    for own in _find_extras(of_meta, extra, extras) if of_meta else ():
+        found |= of_meta & {*_list_meta_keys(extra, own)}
+    return found
+
+
+def _find_extras(
+    keys: Iterable[Key], of_note: str | None, extras: Iterable[str | None]
+) -> Iterator[str | None]:
+    """Yield the free metadata of sections that may have any of these keys."""
+    words = {value.partition("\x1f")[0] for _, value in keys}
+    # A word of plain letters stands in the JSON as it is.
+    if not all(word.isascii() and word.isprintable() and _PLAIN.search(word) for word in words):
+        yield from extras
+        return
+    folded = fold_value(of_note or "")
+    if any(word in folded for word in words):
+        yield from extras
+        return
+    for own in extras:
+        if own:
+            folded = fold_value(own)
+            if any(word in folded for word in words):
+                yield own
 
 
 def _count_keys(counts: Counter[Key], keys: tuple[Key, ...], n: int) -> None:
@@ -386,6 +444,8 @@ class CountChanges:
         self._alike: dict[NoteFacts, _AlikeNotes] = {}
         self._folders: dict[str, tuple[int, int]] = {}
         """The bytes and the number of notes that each folder has gained right in it."""
+        self._paths: dict[str, tuple[set[str], set[str]]] = {}
+        """The paths of the notes that a kind has lost and gained."""
         self._times = GroupChanges(connection)
         self.moment = Moment.read(connection.execute(_COUNTED).get)
 
@@ -418,6 +478,66 @@ class CountChanges:
         """Subtract the numbers of a note that is about to change."""
         self._lose(*_read_facts(self._connection.execute, file_id))
 
+    def change_sections(
+        self,
+        columns: tuple[Any, ...],
+        n_bytes_before: int,
+        old: Iterable[SectionRow],
+        new: Iterable[SectionRow],
+        others: Iterable[SectionRow],
+    ) -> None:
+        """Count sections of a note as `new` that were counted as `old`, beside its other sections.
+        `columns` are `COUNTED_OF_NOTE`; only the size may differ from before, within its group.
+        """
+        path, size, mtime_ns, day, extra = columns
+        of_note = find_day(mtime_ns)[: len("2026-03")], find_size(size), day, extra
+        before, after, beside = ([*map(SectionFacts._make, rows)] for rows in (old, new, others))
+        visible = [
+            [section for section in sections if not self._is_hidden(section)]
+            for sections in (before, after, beside)
+        ]
+        every, shown = (
+            [
+                Counter(key for section in part for key in _list_keys(section, *of_note))
+                for part in parts
+            ]
+            for parts in ((before, after), visible[:2])
+        )
+        differing = every[0].keys() ^ every[1].keys()
+        differing_shown = shown[0].keys() ^ shown[1].keys()
+        beside_shown = _find_keys(differing | differing_shown, visible[2], *of_note)
+        hidden = [section for section in beside if self._is_hidden(section)]
+        beside_all = beside_shown | _find_keys(differing - beside_shown, hidden, *of_note)
+
+        sums: Sums = {}
+        for key in {*every[0], *every[1]}:
+            n_notes = (key in shown[1]) - (key in shown[0]) if key not in beside_shown else 0
+            n_notes_all = (key in every[1]) - (key in every[0]) if key not in beside_all else 0
+            n, n_all = (counts[1][key] - counts[0][key] for counts in (shown, every))
+            sums[key] = n, n_notes, n_all, n_notes_all
+        were_any, are_any = bool(before or beside), bool(after or beside)
+        was_shown, is_shown = (bool(part or visible[2]) for part in visible[:2])
+        n_shown = size * is_shown - n_bytes_before * was_shown
+        sums[BYTES, ""] = n_shown, 0, size * are_any - n_bytes_before * were_any, 0
+        if is_markdown(path):
+            was_whole, is_whole = (
+                not (part or beside)
+                or any(section.status != ARCHIVED for section in (*part, *beside))
+                for part in (before, after)
+            )
+            sums[TOPICS, ""] = is_whole - was_whole, 0, 0, 0
+        self._add(sums, 1)
+        self._add_to_folder(path, size - n_bytes_before, 0)
+        self._note_times(((section, 1) for section in before), -1)
+        self._note_times(((section, 1) for section in after), 1)
+        kinds, had, have = (
+            {section.kind for section in part if section.kind} for part in (beside, before, after)
+        )
+        for kind in had - have - kinds:
+            self._find_paths(kind)[0].add(path)
+        for kind in have - had - kinds:
+            self._find_paths(kind)[1].add(path)
+
     def add_bytes(self, file_id: int, path: str, n_bytes: int) -> None:
         """Count a note that has become longer, but is counted by nothing else than before."""
         self._add_to_folder(path, n_bytes, 0)
@@ -425,15 +545,14 @@ class CountChanges:
         self._add({(BYTES, ""): (n_bytes if is_visible else 0, 0, n_bytes, 0)}, 1)
 
     def write(self) -> None:
-        paths: dict[str, tuple[set[str], set[str]]] = {}
         for facts, alike in self._alike.items():
             if alike.n or alike.n_bytes:
                 sums = count_alike(facts, self.moment, n=alike.n, n_bytes=alike.n_bytes)
                 self._add(sums, 1)
-                self._note_times(facts, alike.n)
+                self._note_times(facts.sections, alike.n)
             if alike.lost != alike.gained:
                 for kind in facts.kinds:
-                    lost, gained = paths.setdefault(kind, (set(), set()))
+                    lost, gained = self._find_paths(kind)
                     lost |= alike.lost
                     gained |= alike.gained
         self._alike.clear()
@@ -452,18 +571,25 @@ class CountChanges:
             self._connection.executemany(_DROP_EMPTY, gone)
         self._sums.clear()
         self._times.write(*self.moment)
-        self._write_firsts(paths)
+        self._write_firsts(self._paths)
+        self._paths.clear()
         self._connection.execute(_PUT_COUNTED, (self.moment.render(),))
 
-    def _note_times(self, facts: NoteFacts, n: int) -> None:
-        for section, n_alike in facts.sections:
+    def _is_hidden(self, section: SectionFacts) -> bool:
+        return section.status == ARCHIVED or self.moment.has_expired(section.expires)
+
+    def _find_paths(self, kind: str) -> tuple[set[str], set[str]]:
+        return self._paths.setdefault(kind, (set(), set()))
+
+    def _note_times(self, sections: Iterable[tuple[SectionFacts, int]], n: int) -> None:
+        for section, n_alike in sections:
             for group in section.groups:
                 if not self.moment.has_expired(section.expires):
                     status, at = section.status or "", section.at or ""
                     self._times.add(group, at, section.kind, status, n=n * n_alike)
 
     def _write_firsts(self, paths: Mapping[str, tuple[set[str], set[str]]]) -> None:
-        """Write the first note of each kind; `paths` are those that a kind has lost and gained."""
+        """Write the first note of each kind."""
         for kind, (lost, gained) in paths.items():
             if lost == gained:
                 continue

@@ -22,7 +22,7 @@ from msgspec.structs import astuple, replace
 
 from memsyncd.core.changes.diff import FileStat, KnownStats, Recorded, hash_record
 from memsyncd.core.editing.kinds import DEFAULT_KINDS, KindDefaults
-from memsyncd.core.model import Note, NotePatch, Outline
+from memsyncd.core.model import Note, NotePatch, Outline, OutlineSection
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.connection import (
     ACCESS_HINT,
@@ -43,11 +43,9 @@ from memsyncd.store.rows import (
     add_note,
     change_note,
     drop_note,
-    has_lost_secret,
     move_moments,
     move_standings,
     patch_note,
-    read_outline,
     read_stat_row,
     stat_row,
 )
@@ -58,6 +56,7 @@ from memsyncd.store.schema import (
     list_missing_indexes,
     read_fingerprint,
 )
+from memsyncd.store.texts import has_lost_secret, read_headings, read_outline
 
 FTS_TABLES = ("chunks_fts", "chunks_exact")
 # A step of `tidy` should take so long, because a save may wait for it. The first step writes
@@ -485,13 +484,12 @@ class Index:
         if file_id is None:
             raise AssertionError("a patch needs a note that the index has")
         before = self._begin_change(rows, file_id, update.patch.note.text)
-        plan, n_moved = patch_note(
+        plan, n_moved, n_sections = patch_note(
             self._writer, rows, self._ids, file_id, update.patch, update.stat, update.read_at_ns
         )
-        # A patch does not change the number of sections.
         n_problems = len(update.patch.note.problems) - before.problems
         n_chunks = len(plan.inserted) - len(plan.deleted)
-        self.counts += Counts(chunks=n_chunks, problems=n_problems)
+        self.counts += Counts(sections=n_sections, chunks=n_chunks, problems=n_problems)
         n_kept = before.chunks - len(plan.deleted) - len(plan.shifted) - n_moved
         counts["upserted"] += len(plan.inserted)
         counts["deleted"] += len(plan.deleted)
@@ -503,6 +501,13 @@ class Index:
         """Return the outline of an indexed note, which a patch needs; None if it is not indexed."""
         with translating_errors():
             return read_outline(self._writer, path)
+
+    def read_headings(self, path: str, digest: str) -> tuple[OutlineSection, ...] | None:
+        """Return the sections of a note in the order of lines; None unless its text is indexed with
+        this digest.
+        """
+        with translating_errors():
+            return read_headings(self._writer, path, digest)
 
     def list_kinds(self) -> tuple[str, ...]:
         """Return the kinds that sections have, as of the last commit."""

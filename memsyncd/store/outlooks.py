@@ -93,7 +93,9 @@ class Outlooks:
         stored: list[Any] = connection.execute(_OF_FILE, (file_id,)).fetchall()
         outlooks = self.find([OutlookSection._make(row[2:]) for row in stored])
         changed = [
-            (number, stored[at][0]) for at, number in outlooks.items() if stored[at][1] != number
+            (outlooks.get(at), row[0])
+            for at, row in enumerate(stored)
+            if row[1] != outlooks.get(at)
         ]
         connection.executemany("UPDATE sections SET outlook = ? WHERE id = ?", changed)
 

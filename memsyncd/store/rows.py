@@ -8,6 +8,7 @@ so only changed text reaches FTS5. This module assigns the ids, because there is
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -28,8 +29,6 @@ from memsyncd.core.model import (
     Meta,
     Note,
     NotePatch,
-    Outline,
-    OutlineSection,
     Section,
     count_tokens,
     find_moment,
@@ -52,7 +51,7 @@ from memsyncd.store.counts import (
 from memsyncd.store.details import Details, Row, delete_differing, read_details
 from memsyncd.store.outlooks import OUTLOOK_COLUMNS, Outlooks, OutlookSection
 from memsyncd.store.targets import LinkChanges, forget_links, number_key, pack_name, settle_links
-from memsyncd.store.texts import inflate, make_blocks
+from memsyncd.store.texts import TEXTS_OF_FILE, make_blocks
 from memsyncd.store.topics import TOPIC_COLUMNS, value_note, value_topics
 
 PINNED_TAG = "pinned"
@@ -132,22 +131,20 @@ _CHUNK = (
 _CHUNK_ROW = "SELECT id, section, digest, start_line, end_line, part, front_lines FROM chunks"
 _CHUNKS_OF_FILE = f"{_CHUNK_ROW} WHERE file = ? ORDER BY start_line, id"
 _TEXT = "INSERT INTO texts(file, start_line, end_line, data) VALUES(?,?,?,?)"
-_TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
-_SECRETS_OF_FILE = "SELECT start_line, end_line FROM secrets WHERE file = ?"
 # Sections, chunks or blocks of text of a file that begin at the first line ? or later, and before
 # the second.
 _OF_LINES = "file = ? AND start_line >= ? AND start_line < ?"
-_SECTION_IDS = f"SELECT slugs, id FROM sections WHERE {_OF_LINES}"
-_SECTIONS_BY_ID = (
-    f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE id IN (SELECT value FROM json_each(?))"
+_SECTIONS_OF_LINES = (
+    f"SELECT id, {_SECTION_COLUMNS} FROM sections WHERE {_OF_LINES} ORDER BY start_line"
 )
 _CHUNKS_OF_LINES = f"{_CHUNK_ROW} WHERE {_OF_LINES} ORDER BY start_line, id"
 _FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
+_FACTS_BESIDE_LINES = (
+    f"SELECT {SECTION_FACTS} FROM sections s"
+    " WHERE file = ? AND NOT (start_line >= ? AND start_line < ?)"
+)
 _CHANGED_FILE = f"SELECT {FILE_COLUMNS}, {_VALUE_COLUMNS} FROM files WHERE id = ?"
 _NOTE_FACTS = f"SELECT {', '.join(COUNTED_OF_NOTE)} FROM files WHERE id = ?"
-_OUTLINE = (
-    "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
-)
 _SHIFT_LINKS = (
     "UPDATE links SET line = line + :n WHERE section IN"
     " (SELECT id FROM sections WHERE file = :file AND start_line >= :after)"
@@ -326,19 +323,15 @@ def change_note(
             _get_counted_of_file(before), _list_stored_facts(existing_sections, details["tags"])
         )
         rows.counts.add(_get_counted_of_file(file_row), _list_facts(note, section_rows))
-    section_ids, removed, is_parted = _change_sections(
-        connection, ids, note, section_rows, existing_sections
-    )
+    sections = _change_sections(connection, ids, note, section_rows, existing_sections)
     _change_text(connection, file_id, note)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_FILE, (file_id,))
     ]
-    plan = _change_chunks(connection, rows, ids, file_id, note, section_ids, existing)
-    if removed:
-        keys = [(section_id,) for section_id in removed]
-        connection.executemany("DELETE FROM sections WHERE id = ?", keys)
-    new_details = _list_details(file_id, note, section_ids)
+    plan = _change_chunks(connection, rows, ids, file_id, note, sections.ids, existing)
+    _delete_sections(connection, sections.removed)
+    new_details = _list_details(file_id, note, sections.ids)
     added, are_links_new = delete_differing(connection, details, new_details, is_moved=is_moved)
     rows.collect(file_id, note.path, added)
     _note_changes(
@@ -348,7 +341,7 @@ def change_note(
         new_details,
         are_links_new=are_links_new,
         is_moved=is_moved,
-        is_parted=is_parted,
+        is_parted=sections.is_parted,
     )
     standings = _find_standings(note)
     if {*connection.execute(_STANDINGS_OF_FILE, (file_id,))} != standings:
@@ -378,20 +371,20 @@ def patch_note(
     patch: NotePatch,
     stat: FileStat,
     read_at_ns: int,
-) -> tuple[RowChanges, int]:
+) -> tuple[RowChanges, int, int]:
     """Change the rows of file `file_id` by a patch.
 
-    Returns the changes of the chunks in the patch, and the number of other chunks that moved.
+    Returns the changes of the chunks in the patch, the number of other chunks that moved, and the
+    number of sections that were added, less those that were removed.
     """
     note = patch.note
     lines = (file_id, patch.start, patch.old_after)
-    section_ids = dict(connection.execute(_SECTION_IDS, lines))
+    existing_sections: list[Row] = connection.execute(_SECTIONS_OF_LINES, lines).fetchall()
+    # The patch may have a part of a memory only: its outlook is found below.
+    outlooks = {row[2]: row[-1] for row in existing_sections}
     file_row = _file_row(rows, file_id, note, stat, read_at_ns)
     section_rows = list(_make_section_rows(file_id, note, stat))
     _count_patch(connection, rows, file_row, section_rows, patch)
-    anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
-    if anchors.keys() != {section.anchor for section in note.sections}:
-        raise AssertionError("a patch names other sections than the index has")
     details = read_details(connection, _OF_LINES, lines)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
@@ -399,31 +392,31 @@ def patch_note(
     ]
     n_moved = _shift_below(connection, file_id, patch)
     is_moved = move_moments(connection, file_id, stat)
-    numbers = (json.dumps([*section_ids.values()]),)
-    before = {row[0]: row for row in connection.execute(_SECTIONS_BY_ID, numbers)}
-    changed = _update_sections(
-        connection,
-        [
-            # The patch may have a part of a memory only: its outlook is found below.
-            ((old := before[anchors[section.anchor]]), (*row, old[-1]))
-            for section, row in zip(note.sections, section_rows, strict=True)
-        ],
-    )
-    if not changed.isdisjoint(OUTLOOK_COLUMNS):
+    judged = [(*row, outlooks.get(row[1])) for row in section_rows]
+    sections = _change_sections(connection, ids, note, judged, existing_sections)
+    plan = _change_chunks(connection, rows, ids, file_id, note, sections.ids, existing)
+    _delete_sections(connection, sections.removed)
+    if sections.is_parted or not sections.changed.isdisjoint(OUTLOOK_COLUMNS):
         rows.outlooks.update_note(connection, file_id)
-    if is_moved or not changed.isdisjoint(TOPIC_COLUMNS):
+    if is_moved or sections.is_parted or not sections.changed.isdisjoint(TOPIC_COLUMNS):
         rows.valued.add(file_id)
-    plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
     _patch_text(connection, file_id, patch)
     connection.execute(_FILE_UPDATE, file_row)
-    new_details = _list_details(file_id, note, anchors)
+    new_details = _list_details(file_id, note, sections.ids)
     added, are_links_new = delete_differing(connection, details, new_details)
     rows.collect(file_id, note.path, added)
-    _note_changes(rows.leading, file_id, details, new_details, are_links_new=are_links_new)
+    _note_changes(
+        rows.leading,
+        file_id,
+        details,
+        new_details,
+        are_links_new=are_links_new,
+        is_parted=sections.is_parted,
+    )
     # The standings of the other sections of the file stay.
     move_standings(connection, file_id, stat)
     _collect_standings(rows, file_id, _find_standings(note), stat)
-    return plan, n_moved
+    return plan, n_moved, len(note.sections) - len(existing_sections)
 
 
 def _shift_below(connection: apsw.Connection, file_id: int, patch: NotePatch) -> int:
@@ -451,17 +444,20 @@ def _count_patch(
         return
     file_id = file_row[0]
     lines = (file_id, patch.start, patch.old_after)
-    old: Any = connection.execute(_FACTS_OF_LINES, lines)
+    old: Any = connection.execute(_FACTS_OF_LINES, lines).fetchall()
     new = _list_facts(patch.note, section_rows)
     [note_before] = connection.execute(_NOTE_FACTS, (file_id,))
     note = _get_counted_of_file(file_row)
     # Sections beside the patch that state no time get another time on another day.
     is_same_day = find_day(note_before[2]) == find_day(note[2])
-    if is_same_day and NoteFacts.make(note_before, old) == NoteFacts.make(note, new):
-        rows.counts.add_bytes(file_id, note[0], note[1] - note_before[1])
-    else:
+    if not is_same_day or NoteFacts.make(note_before, ()) != NoteFacts.make(note, ()):
         rows.counts.subtract_stored(file_id)
         rows.recounted.add(file_id)
+    elif Counter(old) == Counter(new):
+        rows.counts.add_bytes(file_id, note[0], note[1] - note_before[1])
+    else:
+        others: Any = connection.execute(_FACTS_BESIDE_LINES, lines)
+        rows.counts.change_sections(note, note_before[1], old, new, others)
 
 
 def _list_facts(note: Note, section_rows: Sequence[Row]) -> list[Row]:
@@ -501,27 +497,6 @@ def _value(rows: Rows, file_row: Row, section_rows: Sequence[Row]) -> Row:
     path, _, mtime_ns, _, _ = _get_counted_of_file(file_row)
     sections: list[Any] = [*map(_get_topic_columns, section_rows)]
     return value_note(path, mtime_ns, sections, rows.kinds)
-
-
-def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
-    """Return the outline of an indexed note, which a patch needs; None if it is not indexed."""
-    file = connection.execute("SELECT id, title FROM files WHERE path = ?", (path,)).fetchone()
-    if file is None:
-        return None
-    sections: list[tuple[str, str, int, int]] = list(connection.execute(_OUTLINE, (file[0],)))
-    # All headings are decoded by a single call: there may be thousands.
-    headings = json.loads(f"[{','.join(heading for _, heading, _, _ in sections)}]")
-    problems = connection.execute("SELECT code FROM problems WHERE file = ?", (file[0],))
-    blocks = connection.execute(_TEXTS_OF_FILE, (file[0],))
-    return Outline(
-        text="\n".join(inflate(data) for _, _, data in blocks),
-        title=file[1],
-        sections=tuple(
-            OutlineSection(f"{path}#{slugs}", tuple(heading), level, start)
-            for (slugs, _, level, start), heading in zip(sections, headings, strict=True)
-        ),
-        problems=frozenset(code for (code,) in problems),
-    )
 
 
 def move_moments(connection: apsw.Connection, file_id: int, stat: FileStat) -> bool:
@@ -566,17 +541,6 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int, path: str) 
     forget_links(connection, rows.leading, path)
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
-
-
-def has_lost_secret(connection: apsw.Connection, file_id: int, text: str) -> bool:
-    """True if the indexed text of a file has lines with a secret that `text` does not have."""
-    spans: list[tuple[int, int]] = list(connection.execute(_SECRETS_OF_FILE, (file_id,)))
-    if not spans:
-        return False
-    blocks = connection.execute(_TEXTS_OF_FILE, (file_id,))
-    old = "\n".join(inflate(data) for _, _, data in blocks).split("\n")
-    lines = f"\n{text}\n"
-    return any("\n".join(("", *old[start - 1 : end], "")) not in lines for start, end in spans)
 
 
 def _change_chunks(
@@ -700,18 +664,25 @@ def _digest_columns(columns: _Columns, text: str) -> bytes:
     return digest_to_bytes(f"{heading}\x1f{tags}\x1f{text}\x1f{properties}")
 
 
+class _SectionChanges(NamedTuple):
+    """The changes of sections: the id of each anchor, the ids of sections to remove, the columns
+    that have changed, and whether there are other sections than before, or in another order.
+    """
+
+    ids: dict[str, int]
+    removed: list[int]
+    changed: frozenset[str]
+    is_parted: bool
+
+
 def _change_sections(
     connection: apsw.Connection,
     ids: Ids,
     note: Note,
     section_rows: Sequence[Row],
     existing_rows: Sequence[Row],
-) -> tuple[dict[str, int], list[int], bool]:
-    """Write sections that are new or differ. `existing_rows` begin with ids, in order of lines.
-
-    Returns the id of each anchor, the ids of sections to remove, and whether the note has other
-    sections than before, or in another order.
-    """
+) -> _SectionChanges:
+    """Write sections that are new or differ. `existing_rows` begin with ids, in order of lines."""
     existing = {row[2]: row for row in existing_rows}
     slugs_before = [*existing]
     section_ids: dict[str, int] = {}
@@ -725,12 +696,19 @@ def _change_sections(
         else:
             section_ids[section.anchor] = old[0]
             kept.append((old, row))
-    _update_sections(connection, kept)
+    changed = _update_sections(connection, kept)
     if added:
         connection.executemany(_SECTION, added)
     n_path = len(note.path) + 1
     is_parted = slugs_before != [section.anchor[n_path:] for section in note.sections]
-    return section_ids, [row[0] for row in existing.values()], is_parted
+    removed = [row[0] for row in existing.values()]
+    return _SectionChanges(section_ids, removed, changed, is_parted)
+
+
+def _delete_sections(connection: apsw.Connection, section_ids: Sequence[int]) -> None:
+    if section_ids:
+        keys = [(section_id,) for section_id in section_ids]
+        connection.executemany("DELETE FROM sections WHERE id = ?", keys)
 
 
 def _update_sections(
@@ -754,7 +732,7 @@ def _update_sections(
 
 def _change_text(connection: apsw.Connection, file_id: int, note: Note) -> None:
     blocks = list(make_blocks(note.text, note.n_lines))
-    if connection.execute(_TEXTS_OF_FILE, (file_id,)).fetchall() != blocks:
+    if connection.execute(TEXTS_OF_FILE, (file_id,)).fetchall() != blocks:
         connection.execute("DELETE FROM texts WHERE file = ?", (file_id,))
         connection.executemany(_TEXT, [(file_id, *block) for block in blocks])
 

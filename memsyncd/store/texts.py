@@ -12,9 +12,17 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import apsw
 import msgspec
 
-from memsyncd.core.model import CHUNK_LIMIT_CHARS, SecretLines, Span, split_long_text
+from memsyncd.core.model import (
+    CHUNK_LIMIT_CHARS,
+    Outline,
+    OutlineSection,
+    SecretLines,
+    Span,
+    split_long_text,
+)
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.schema import read_fingerprint
@@ -151,6 +159,61 @@ def _take_part(text: str, part: int) -> str:
         "the database is damaged: a chunk is no part of its lines",
         hint="memsyncd rebuilds it by itself",
     )
+
+
+# --- The text of a note before a change ----------------------------------------------------------
+
+TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
+_SECRETS_OF_FILE = "SELECT start_line, end_line FROM secrets WHERE file = ?"
+_OUTLINE = (
+    "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
+)
+
+
+def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
+    """Return the outline of an indexed note, which a patch needs; None if it is not indexed."""
+    file_id = connection.execute("SELECT id FROM files WHERE path = ?", (path,)).get
+    if file_id is None:
+        return None
+    problems = connection.execute("SELECT code FROM problems WHERE file = ?", (file_id,))
+    blocks = connection.execute(TEXTS_OF_FILE, (file_id,))
+    return Outline(
+        text="\n".join(inflate(data) for _, _, data in blocks),
+        sections=_read_headings(connection, file_id, path),
+        problems=frozenset(code for (code,) in problems),
+    )
+
+
+def read_headings(
+    connection: apsw.Connection, path: str, digest: str
+) -> tuple[OutlineSection, ...] | None:
+    """Return the sections of a note; None unless its text is indexed with this digest."""
+    statement = "SELECT id FROM files WHERE path = ? AND digest = ?"
+    file_id = connection.execute(statement, (path, digest)).get
+    return None if file_id is None else _read_headings(connection, file_id, path)
+
+
+def _read_headings(
+    connection: apsw.Connection, file_id: int, path: str
+) -> tuple[OutlineSection, ...]:
+    sections: list[tuple[str, str, int, int]] = list(connection.execute(_OUTLINE, (file_id,)))
+    # All headings are decoded by a single call: there may be thousands.
+    headings = json.loads(f"[{','.join(heading for _, heading, _, _ in sections)}]")
+    return tuple(
+        OutlineSection(f"{path}#{slugs}", tuple(heading), level, start)
+        for (slugs, _, level, start), heading in zip(sections, headings, strict=True)
+    )
+
+
+def has_lost_secret(connection: apsw.Connection, file_id: int, text: str) -> bool:
+    """True if the indexed text of a file has lines with a secret that `text` does not have."""
+    spans: list[tuple[int, int]] = list(connection.execute(_SECRETS_OF_FILE, (file_id,)))
+    if not spans:
+        return False
+    blocks = connection.execute(TEXTS_OF_FILE, (file_id,))
+    old = "\n".join(inflate(data) for _, _, data in blocks).split("\n")
+    lines = f"\n{text}\n"
+    return any("\n".join(("", *old[start - 1 : end], "")) not in lines for start, end in spans)
 
 
 # --- Secrets in texts -----------------------------------------------------------------------------

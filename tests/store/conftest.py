@@ -68,7 +68,8 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         # A patch may leave rows of a file that has no such section any more.
         "standings": "SELECT f.path, d.mark, d.kind, d.importance, d.is_archived, x.mtime_ns FROM standing_files x"
         " JOIN standings d ON d.id = x.standing JOIN files f ON f.id = x.file WHERE EXISTS (SELECT 1 FROM sections s"
-        " WHERE s.file = f.id AND s.kind IS d.kind AND s.importance IS d.importance AND (s.status IS 'archived') = d.is_archived)",
+        " WHERE s.file = f.id AND s.kind IS d.kind AND s.importance IS d.importance AND (s.status IS 'archived') = d.is_archived"
+        " AND (d.mark <> 'project' OR s.lifecycle = 'project'))",
         "problems": "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file",
         "chunks": "SELECT f.path, s.slugs, c.start_line, c.end_line, c.part, c.tokens, c.digest, f1.sz, f2.sz"
         " FROM chunks c JOIN files f ON f.id = c.file JOIN sections s ON s.id = c.section"

@@ -102,10 +102,13 @@ def test_kept_counts_are_the_counts_of_all_sections(
                         if action == "move"
                         else TouchNote(path=path, stat=moved.stat, read_at_ns=moved.read_at_ns)
                     )
-            texts = {path: render(*note) for path, note in notes.items() if path not in others}
-            updates += (save(put(path, text), now_s) for path, text in texts.items())
-            disk |= texts
             index.apply(updates)
+            texts = {path: render(*note) for path, note in notes.items() if path not in others}
+            puts = {path: save(put(path, text), now_s) for path, text in texts.items()}
+            index.apply(
+                [(path in disk and make_patch(index, each)) or each for path, each in puts.items()]
+            )
+            disk |= texts
         try:
             with index.pool.acquire(10.0) as reader:
                 for at_s in (now_s, now_s + days_later * DAY_S):

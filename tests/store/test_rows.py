@@ -297,8 +297,7 @@ def test_an_index_that_was_patched_equals_one_made_anew(
         for tick in range(2, 2 + data.draw(st.integers(1, 5))):
             at = data.draw(st.integers(1, len(lines)))
             after = at + data.draw(st.integers(0, 2))
-            kept = [line for line in lines[at:after] if line.startswith("#")]
-            lines[at:after] = [*kept, *data.draw(st.lists(st.sampled_from(MORE), max_size=3))]
+            lines[at:after] = data.draw(st.lists(st.sampled_from(MORE), max_size=3))
             # A section without a date has the day on which its note was saved.
             update = put("MEMORY.md", "\n".join(lines), tick=tick * 50_000_000_000_000)
             written = index.apply([make_patch(index, update) or update])
@@ -325,6 +324,10 @@ MORE = (
     "see [a][note] ![[a#^b1]]",
     "[note]: b.md",
     "password: Tr0ub4dor3xQ9z",
+    "# head 1",
+    "## beneath",
+    '## new\n<!-- memory: {kind: bug, tags: [x, "#y"], task: T-1, keywords: [Über, "a\'b"]} -->\ntext',
+    "### deep\n<!-- memory: {lifecycle: project, session: S-1, keywords: [über, c]} -->\ntext",
 )
 
 

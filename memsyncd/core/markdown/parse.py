@@ -46,10 +46,12 @@ from memsyncd.core.markdown.scanner import (
 )
 from memsyncd.core.markdown.sections import (
     ChunkPolicy,
+    NamedSection,
     Packer,
     RawSection,
-    heading_text,
+    find_parents,
     split_sections,
+    split_sections_below,
 )
 from memsyncd.core.model import (
     CONFLICT_KEY,
@@ -283,7 +285,7 @@ def _leave_out_lines(blocks: Iterable[Block], first: int) -> Iterator[Block]:
             yield block._replace(start=max(block.start, first))
 
 
-def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
+def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[NamedSection]) -> str:
     """The title in the front matter, else the first heading of level 1, else the `name` of an
     agent's memory (a note with a `description`), else the file's name without its suffix.
     """
@@ -375,10 +377,11 @@ def rechunk_note(
     first = _find_first(old.sections, lines, before)
     if first is None:
         return None
-    scanned = _scan(lines, old.sections, first, old_lines - after, n_shift)
+    scanned = _scan(path.text, lines, old.sections, first, old_lines - after, n_shift)
     if scanned is None:
         return None
     raw_sections, old_after, blocks = scanned
+    below = [section for section in old.sections[first:] if section.start >= old_after]
     front = find_front_matter(path.text, lines)
     placed = place_mentions(raw_sections, find_mentions(decoded.text, lines, blocks))
     sections, problems = make_sections(path.text, lines, raw_sections, front.meta, placed)
@@ -388,13 +391,12 @@ def rechunk_note(
     if problems or front.problems or (front.n_all_lines and not is_found_above):
         return None
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
-    part = slice(raw_sections[0].start, raw_sections[-1].end)
-    packer = Packer(lines, policy, part=part)
+    packer = Packer(lines, policy, part=slice(raw_sections[0].start, raw_sections[-1].end))
     note = Note(
         path=path.text,
         digest=digest_bytes(data),
         n_lines=len(lines),
-        title=old.title,
+        title=_note_title(path, front.meta, [*old.sections[:first], *raw_sections, *below]),
         aliases=front.aliases,
         meta=front.meta,
         sections=sections,
@@ -473,15 +475,16 @@ def _find_first(
 
 
 def _scan(
+    path: str,
     lines: Sequence[str],
     sections: Sequence[OutlineSection],
     first: int,
     n_before_same: int,
     n_shift: int,
 ) -> tuple[list[RawSection], int, list[Block]] | None:
-    """Split the sections from `first` on, to the first heading after the change. Returns the
-    sections, the line after them in the old text (1-based), and their blocks; None if their
-    headings changed.
+    """Split the sections from `first` on, to the first heading after the change below which no
+    section gets another name, or to the end of the note. Returns the sections, the line after them
+    in the old text (1-based), and their blocks; None if they do not begin with a heading.
     """
     starts = [section.start for section in sections]
     after = bisect_left(starts, n_before_same + 1, first + 1)
@@ -491,31 +494,41 @@ def _scan(
     if after < len(sections):
         end = starts[after] - 1 + n_shift
         blocks = split_blocks(lines[: end + 1], start)
-        if blocks and blocks[-1].kind == HEADING and blocks[-1].start == end:
-            named = _name_sections(lines, blocks[:-1], sections[first:after], end)
-            return None if named is None else (named, starts[after], blocks[:-1])
+        is_heading = bool(blocks) and blocks[-1].kind == HEADING and blocks[-1].start == end
+        if is_heading and blocks[0].kind == HEADING:
+            above = sections[:first]
+            raw = split_sections_below(path, lines, blocks[:-1], end, above)
+            if _keeps_names(above, sections[first:after], raw, sections[after:]):
+                return raw, starts[after], blocks[:-1]
     blocks = split_blocks(lines, start)
-    named = _name_sections(lines, blocks, sections[first:], len(lines))
-    return None if named is None else (named, len(lines) - n_shift + 1, blocks)
-
-
-def _name_sections(
-    lines: Sequence[str], blocks: Sequence[Block], old_sections: Sequence[OutlineSection], end: int
-) -> list[RawSection] | None:
-    """Make the sections of the blocks, with the anchors and headings from before; None if a heading
-    changed.
-    """
-    heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
-    if len(heads) != len(old_sections) or heads[:1] != [0]:
+    if not blocks or blocks[0].kind != HEADING:
         return None
-    named: list[RawSection] = []
-    for section, at, after in zip(old_sections, heads, [*heads[1:], len(blocks)], strict=True):
-        head = blocks[at]
-        if head.level != section.level or heading_text(lines, head) != section.heading[-1]:
-            return None
-        stop = blocks[after].start if after < len(blocks) else end
-        beneath = blocks[at + 1 : after] or [head]
-        named.append(
-            RawSection(section.anchor, section.heading, head.level, head.start, stop, beneath)
-        )
-    return named
+    raw = split_sections_below(path, lines, blocks, len(lines), sections[:first])
+    return raw, len(lines) - n_shift + 1, blocks
+
+
+_NUMBERS = re.compile(r"(?:-\d+)+$")
+
+
+def _keeps_names(
+    above: Sequence[OutlineSection],
+    old: Sequence[OutlineSection],
+    new: Sequence[RawSection],
+    below: Sequence[OutlineSection],
+) -> bool:
+    """True if the sections below keep their names when `old` sections of a note become `new`."""
+    before, after = ([section.anchor for section in sections] for sections in (old, new))
+    if before == after and [*map(_get_head, old)] == [*map(_get_head, new)]:
+        return True
+    level = below[0].level
+    around = (find_parents([*above, *sections]) for sections in (old, new))
+    old_parents, new_parents = ([each for each in parents if each[0] < level] for parents in around)
+    if old_parents != new_parents:
+        return False
+    # Equal names are numbered in order of lines.
+    changed = {_NUMBERS.sub("", anchor) for anchor in {*before} ^ {*after}}
+    return changed.isdisjoint(_NUMBERS.sub("", section.anchor) for section in below)
+
+
+def _get_head(section: OutlineSection | RawSection) -> tuple[int, tuple[str, ...]]:
+    return section.level, section.heading

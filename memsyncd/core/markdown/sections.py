@@ -9,7 +9,7 @@ first heading, front matter included, are the section `path#`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple, Protocol
@@ -56,6 +56,17 @@ class RawSection(NamedTuple):
     blocks: Sequence[Block]
 
 
+class NamedSection(Protocol):
+    """A section with its name."""
+
+    @property
+    def anchor(self) -> str: ...
+    @property
+    def heading(self) -> tuple[str, ...]: ...
+    @property
+    def level(self) -> int: ...
+
+
 def split_sections(
     path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool
 ) -> list[RawSection]:
@@ -69,7 +80,21 @@ def split_sections(
     if has_top or first:
         end = blocks[first].start if heads else len(lines)
         sections.append(RawSection(f"{path}#", (), 0, 0, end, blocks[:first]))
-    return [*sections, *_split_headed(path, lines, blocks, heads)]
+    return [*sections, *_split_headed(path, lines, blocks, heads, len(lines), ())]
+
+
+def split_sections_below(
+    path: str,
+    lines: Sequence[str],
+    blocks: Sequence[Block],
+    end: int,
+    above: Sequence[NamedSection],
+) -> list[RawSection]:
+    """Split lines that begin with a heading and end before line `end` into sections. `above` are
+    all sections of the note above these lines.
+    """
+    heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
+    return [*_split_headed(path, lines, blocks, heads, end, above)]
 
 
 def heading_text(lines: Sequence[str], block: Block) -> str:
@@ -112,29 +137,47 @@ def _strip_inline(text: str) -> str:
 
 
 def _split_headed(
-    path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]
+    path: str,
+    lines: Sequence[str],
+    blocks: Sequence[Block],
+    heads: Sequence[int],
+    last_end: int,
+    above: Sequence[NamedSection],
 ) -> Iterator[RawSection]:
-    names = _AnchorNames(path)
-    above: list[tuple[int, tuple[str, ...], str]] = []
-    starts = [*(blocks[at].start for at in heads[1:]), len(lines)]
+    names = _AnchorNames(path, (section.anchor for section in above))
+    parents = find_parents(above)
+    starts = [*(blocks[at].start for at in heads[1:]), last_end]
     for at, after, end in zip(heads, [*heads[1:], len(blocks)], starts, strict=False):
         head = blocks[at]
         level = head.level
-        while above and above[-1][0] >= level:
-            above.pop()
+        while parents and parents[-1][0] >= level:
+            parents.pop()
         text = heading_text(lines, head)
-        _, parents, parent = above[-1] if above else (0, (), "")
-        heading, anchor = (*parents, text), names.name(parent, text)
-        above.append((level, heading, anchor))
+        _, headings, parent = parents[-1] if parents else (0, (), "")
+        heading, anchor = (*headings, text), names.name(parent, text)
+        parents.append((level, heading, anchor))
         yield RawSection(anchor, heading, level, head.start, end, blocks[at + 1 : after] or [head])
 
 
-class _AnchorNames:
-    """Assign anchors, each once."""
+def find_parents(sections: Iterable[NamedSection]) -> list[tuple[int, tuple[str, ...], str]]:
+    """Return the level, the headings and the anchor of each section whose lines go on below the
+    last of these: the last section itself and the sections around it.
+    """
+    parents: list[tuple[int, tuple[str, ...], str]] = []
+    for section in sections:
+        if section.level:
+            while parents and parents[-1][0] >= section.level:
+                parents.pop()
+            parents.append((section.level, section.heading, section.anchor))
+    return parents
 
-    def __init__(self, path: str) -> None:
+
+class _AnchorNames:
+    """Assign anchors, each once, beside those that are taken."""
+
+    def __init__(self, path: str, taken: Iterable[str]) -> None:
         self._path = path
-        self._taken: set[str] = set()
+        self._taken = set(taken)
         self._n_twins: dict[str, int] = {}
 
     def name(self, parent: str, text: str) -> str:

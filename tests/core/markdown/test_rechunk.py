@@ -37,7 +37,6 @@ def rechunk_note(path: NotePath, data: bytes, old: Outline) -> NotePatch | None:
 def make_outline(note: Note) -> Outline:
     return Outline(
         text=note.text.removesuffix("\n"),
-        title=note.title,
         sections=tuple(
             OutlineSection(section.anchor, section.heading, section.level, section.start)
             for section in note.sections
@@ -121,7 +120,19 @@ def test_a_secret_elsewhere_in_the_note_does_not_ask_for_the_whole_note() -> Non
     assert apply_patch(old, patch) == parse_note(PATH, new)
 
 
-def test_a_heading_that_changes_asks_for_the_whole_note() -> None:
-    old = parse_note(PATH, b"# one\n\ntext\n\n# two\n\ntext\n")
-    assert rechunk_note(PATH, b"# one\n\ntext\n\n# three\n\ntext\n", make_outline(old)) is None
-    assert rechunk_note(PATH, b"# one\n\n## new\n\n# two\n\ntext\n", make_outline(old)) is None
+def test_a_heading_that_changes_asks_for_the_sections_whose_names_it_changes() -> None:
+    lines = ["# one\n", "## a\n", "## b\n", "# two\n", "## a\n", "# a\ntext"]
+    old = parse_note(PATH, "\n".join(lines).encode())
+    for at, put, n_most in (
+        (2, ["## b\nx\n\n## c\n"], 2),
+        (5, ["# a\ntext\n\n## c\ntext"], 2),
+        (4, [], 2),
+        (2, ["## a\n"], 2),
+        (3, ["# six\n"], 4),  # the section below it has another name
+        (1, ["# a\n"], 6),  # the last section is `a-2`
+    ):
+        new = "\n".join([*lines[:at], *put, *lines[at + 1 :]]).encode()
+        patch = rechunk_note(PATH, new, make_outline(old))
+        assert patch is not None
+        assert len(patch.note.sections) <= n_most
+        assert apply_patch(old, patch) == parse_note(PATH, new)
