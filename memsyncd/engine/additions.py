@@ -6,6 +6,7 @@ not rewritten. Sections for several notes are one edit: all are written, or none
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 
@@ -14,17 +15,21 @@ from msgspec.structs import asdict
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.additions import (
+    Addition,
+    AppendedSections,
+    append_section,
+    check_addition,
+)
 from memsyncd.core.editing.capture import find_new
 from memsyncd.core.editing.kinds import find_kind
 from memsyncd.core.editing.memory_tool import MEMORIES, parse_memory_path
-from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.model import Span
+from memsyncd.core.model import OutlineSection
 from memsyncd.core.paths import MEMORY_FILE, MEMORY_FOLDER, NotePath, is_markdown, parse_note_path
 from memsyncd.engine.edit import Decide, Edit, Put, make_put
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, PathRefused
-from memsyncd.files.read import read_text_file
+from memsyncd.errors import BadRequest, PathRefused, StoreFailed
+from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scope import Scope
 from memsyncd.operations.fields import AddedSection, Params
 from memsyncd.operations.notes.declare import NewSection
@@ -54,7 +59,7 @@ def make_addition_decision(
     ]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = append_additions(workspace, config, additions, paths, at)
+        puts, added = append_additions(workspace, additions, paths, at)
         return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
 
     return decide
@@ -129,7 +134,6 @@ def _parse_name(scope: Scope, named: str) -> NotePath:
 
 def append_additions(
     workspace: Workspace,
-    config: Config,
     additions: Sequence[Addition],
     paths: Sequence[NotePath],
     at: str,
@@ -151,27 +155,38 @@ def append_additions(
         if not numbers:
             continue
         chosen = [additions[number] for number in numbers]
-        data, spans = append_section(path.text, old, chosen, at=at)
+        known = _find_sections(workspace, path, was) if was is not None else None
+        appended = append_section(path.text, old, chosen, at=at, known=known)
+        data = appended.data
         puts.append(make_put(workspace.scope, path, data, was, way_out="name another note"))
-        placed = place_added(config, path, data, spans)
-        added |= dict(zip(numbers, placed, strict=True))
+        added |= dict(zip(numbers, place_added(path, appended), strict=True))
     return tuple(puts), [added[number] for number in sorted(added)]
 
 
-def place_added(
-    config: Config, path: NotePath, data: bytes, spans: Sequence[Span]
-) -> list[AddedSection]:
-    """Say where sections are that were appended to a note, by their lines in its new text."""
-    sections = parse_note(path, data, config.chunking).sections
-    anchors = {section.span.start: section.anchor for section in sections}
-    digest = digest_bytes(data)
+def _find_sections(
+    workspace: Workspace, path: NotePath, file: TextFile
+) -> Sequence[OutlineSection] | None:
+    """Return the sections of a note if the index has them as they are on the disk, so that a long
+    note need not be parsed.
+    """
+    if workspace.index is None:
+        return None
+    # A write needs no index, and must not fail with it.
+    with contextlib.suppress(StoreFailed):
+        return workspace.index.read_headings(path.text, file.digest)
+    return None
+
+
+def place_added(path: NotePath, appended: AppendedSections) -> list[AddedSection]:
+    """Say where sections are that were appended to a note."""
+    digest = digest_bytes(appended.data)
     return [
         AddedSection(
-            anchor=anchors[span.start],
+            anchor=anchor,
             path=path.text,
             start_line=span.start,
             end_line=span.end,
             digest=digest,
         )
-        for span in spans
+        for span, anchor in zip(appended.spans, appended.anchors, strict=True)
     ]

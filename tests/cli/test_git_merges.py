@@ -49,7 +49,7 @@ PROGRAM = (sys.executable, "-m", "memsyncd")
 def remember(root: Path, path: str, text: str) -> None:
     place = root / path
     addition = Addition(content=text, summary=text, kind="decision", tags=("a",))
-    data, _ = append_section(path, place.read_bytes(), [addition], at="2026-11-20T10:00:00Z")
+    data, _, _ = append_section(path, place.read_bytes(), [addition], at="2026-11-20T10:00:00Z")
     place.write_bytes(data)
 
 

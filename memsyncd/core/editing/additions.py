@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from types import MappingProxyType
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import msgspec
 
@@ -37,13 +37,19 @@ from memsyncd.core.editing.sections import (
 )
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_front_matter
-from memsyncd.core.markdown.scanner import HEADING, Block
-from memsyncd.core.markdown.sections import heading_text
+from memsyncd.core.markdown.scanner import HEADING, Block, heading_level, split_blocks
+from memsyncd.core.markdown.sections import (
+    RawSection,
+    heading_text,
+    split_sections,
+    split_sections_below,
+)
 from memsyncd.core.memories import SECTION_LEVEL
 from memsyncd.core.model import (
     CHOICES,
     OTHER_KEYS,
     Meta,
+    OutlineSection,
     Span,
     find_choice,
     parse_expiry,
@@ -325,15 +331,30 @@ def _refuse(name: str, problem: str, hint: str) -> NoReturn:
 _BLANK_END = re.compile(r"(?:\A|\n)[ \t]*\n\Z")
 
 
+class AppendedSections(NamedTuple):
+    """A note after sections were appended, with the span of each, from its heading to its last
+    line, and its anchor.
+    """
+
+    data: bytes
+    spans: tuple[Span, ...]
+    anchors: tuple[str, ...]
+
+
 def append_section(
-    path: str, data: bytes | None, additions: Sequence[Addition], *, at: str
-) -> tuple[bytes, tuple[Span, ...]]:
-    """Append a section for each addition. Returns the new note and the span of each section, from
-    its heading to its last line.
+    path: str,
+    data: bytes | None,
+    additions: Sequence[Addition],
+    *,
+    at: str,
+    known: Sequence[OutlineSection] | None = None,
+) -> AppendedSections:
+    """Append a section for each addition.
 
     `at` is the current time as ISO text, for additions without a time. A missing or empty note
-    begins with its name as a title. Raises BadRequest for an invalid addition, and EditRefused for
-    a note to which no section can be added.
+    begins with its name as a title. `known` are the sections of the note, if the caller knows them:
+    then only its last section is parsed. Raises BadRequest for an invalid addition, and EditRefused
+    for a note to which no section can be added.
     """
     if not is_markdown(path):
         raise BadRequest(
@@ -343,9 +364,10 @@ def append_section(
     for addition in additions:
         check_addition(addition)
     if not additions:
-        return data or b"", ()
+        return AppendedSections(data or b"", (), ())
     note = open_text(path, data or b"")
-    text = note.text + _end_note(path, data, note.line_end) if data else f"{_make_title(path)}\n"
+    end = _NoteEnd(path, data or b"", known)
+    text = note.text + end.close(note.line_end) if data else f"{_make_title(path)}\n"
     unified = unify_line_ends(text)
     is_apart = _BLANK_END.search(unified) is not None
     lines, spans = _stack(
@@ -354,8 +376,7 @@ def append_section(
         is_apart=is_apart,
     )
     added = note.to_bytes(join_texts(text, write_line_ends("\n".join((*lines, "")), note.line_end)))
-    _check_added(path, data, added, spans)
-    return added, spans
+    return AppendedSections(added, spans, end.find_anchors(added, spans))
 
 
 def _stack(
@@ -375,14 +396,57 @@ def _stack(
     return lines, tuple(spans)
 
 
-def _end_note(path: str, data: bytes, line_end: str) -> str:
-    """Return the text that must end a note before a section can follow: a missing line end, and the
-    end of an open fence or comment.
+class _NoteEnd:
+    """The last section of a note, below which sections are appended. If it begins with a heading of
+    one line, nothing above it needs to be parsed.
     """
-    lines = decode_note(path, data).lines
-    closing = find_closing_lines(lines, find_front_matter(path, lines).n_lines)
-    missing = "" if data.endswith((b"\n", b"\r")) else line_end
-    return missing + "".join(f"{line}{line_end}" for line in closing)
+
+    def __init__(self, path: str, data: bytes, known: Sequence[OutlineSection] | None) -> None:
+        self._path = path
+        self._data = data
+        self._lines = decode_note(path, data).lines
+        self._n_front_lines = find_front_matter(path, self._lines).n_lines
+        self._above: Sequence[OutlineSection | RawSection] = ()
+        self._own: Sequence[OutlineSection | RawSection] = ()
+        self._start = self._n_front_lines
+        if known:
+            self._above, self._own = known[:-1], known[-1:]
+            self._start = known[-1].start - 1
+        if not known or not heading_level(self._lines[self._start]):
+            self._above, self._own = (), split_note_sections(path, data) if data else ()
+            self._start = self._n_front_lines
+
+    def close(self, line_end: str) -> str:
+        """Return the text that must end the note before a section can follow: a missing line end,
+        and the end of an open fence or comment.
+        """
+        closing = find_closing_lines(self._lines, self._start)
+        missing = "" if self._data.endswith((b"\n", b"\r")) else line_end
+        return missing + "".join(f"{line}{line_end}" for line in closing)
+
+    def find_anchors(self, added: bytes, spans: Sequence[Span]) -> tuple[str, ...]:
+        """Return the anchors of the sections at these spans of the new note. Raises EditRefused
+        unless each begins at its span and the anchors of earlier sections are unchanged.
+        """
+        lines = decode_note(self._path, added).lines
+        after = self._split(lines)
+        anchors = {
+            section.start + 1: section.anchor for section in after if section.level == SECTION_LEVEL
+        }
+        before = [section.anchor for section in self._own]
+        is_same_front = find_front_matter(self._path, lines).n_lines == self._n_front_lines
+        is_kept = [section.anchor for section in after[: len(before)]] == before
+        if not (is_same_front and is_kept and all(span.start in anchors for span in spans)):
+            hint = "close its front matter, fence or comment"
+            raise EditRefused(f"no section can be added at the end of {self._path}", hint=hint)
+        return tuple(anchors[span.start] for span in spans)
+
+    def _split(self, lines: Sequence[str]) -> list[RawSection]:
+        """Split the lines of the new note from the last section on."""
+        blocks = split_blocks(lines, self._start)
+        if self._above or (self._own and self._own[0].level):
+            return split_sections_below(self._path, lines, blocks, len(lines), self._above)
+        return split_sections(self._path, lines, blocks, has_top=self._n_front_lines > 0)
 
 
 def _make_title(path: str) -> str:
@@ -403,20 +467,6 @@ def render_section(addition: Addition, at: str) -> list[str]:
         *filter(None, [render_comment(addition, at)]),
         *contain(lines),
     ]
-
-
-def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Span]) -> None:
-    """Parse the new note. Raises EditRefused unless each section begins at its span and the anchors
-    of earlier sections are unchanged.
-    """
-    before = [section.anchor for section in split_note_sections(path, data)] if data else []
-    after = split_note_sections(path, added)
-    starts = {section.start + 1 for section in after if section.level == SECTION_LEVEL}
-    if [section.anchor for section in after[: len(before)]] != before or not all(
-        span.start in starts for span in spans
-    ):
-        hint = "close its front matter, fence or comment"
-        raise EditRefused(f"no section can be added at the end of {path}", hint=hint)
 
 
 # --- Metadata as a comment ------------------------------------------------------------------------

@@ -140,7 +140,9 @@ def _update(
         return SectionChange(file.path, "removed"), data
     addition = _make_addition(file, summary, source_hash, at)
     if section is None:
-        return SectionChange(file.path, "created"), append_section(path, data, [addition], at=at)[0]
+        return SectionChange(file.path, "created"), append_section(
+            path, data, [addition], at=at
+        ).data
     note = open_text(path, data or b"")
     written = "\n".join((*render_section(addition, at), ""))
     by = write_line_ends(written, note.line_end).encode()

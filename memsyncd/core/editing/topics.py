@@ -292,9 +292,7 @@ def add_field(path: str, data: bytes, name: str, addition: Addition, *, at: str)
     """
     content = "\n".join(render_value(addition.content, at))
     first = replace(addition, content=content, summary=name, created=at)
-    written, spans = append_section(path, data, [first], at=at)
-    sections = split_note_sections(path, written)
-    anchor = next(section.anchor for section in sections if section.start + 1 == spans[0].start)
+    written, _, [anchor] = append_section(path, data, [first], at=at)
     # The text above the new field differs from the old note: `append_section` has added a missing
     # line end, and closed an open fence.
     above = written[: find_sections_bytes(path, written)[anchor][0]]

@@ -38,7 +38,7 @@ def make_capture_decision(
     paths = [choose_note(workspace.scope, config, kind=addition.kind) for addition in additions]
 
     def decide() -> tuple[Edit, list[AddedSection]]:
-        puts, added = append_additions(workspace, config, additions, paths, at, is_once=True)
+        puts, added = append_additions(workspace, additions, paths, at, is_once=True)
         path = puts[0].path.text if puts else MEMORY_FOLDER
         return Edit(command="capture", client=client, path=path, operations=puts), added
 

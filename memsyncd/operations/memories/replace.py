@@ -83,8 +83,8 @@ def make_replace_decision(
         is_same = note.text == place.path
         was = file if is_same else read_text_file(workspace.scope, note)
         old = archived if is_same else was.data if was else None
-        data, spans = append_section(note.text, old, [addition], at=at)
-        [added] = place_added(config, note, data, spans)
+        appended = append_section(note.text, old, [addition], at=at)
+        data, [added] = appended.data, place_added(note, appended)
         puts: list[Put] = [make_put(workspace.scope, note, data, was, way_out=WAY_OUT)]
         if not is_same:
             puts.insert(0, make_put(workspace.scope, file.path, archived, file, way_out=WAY_OUT))

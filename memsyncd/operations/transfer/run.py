@@ -207,7 +207,7 @@ def _plan_sections(
         memory = msgspec.structs.replace(memory, content=content)
         additions.append(make_memory_addition(memory, headings[number], links))
     kept = [paths[number] for number in fresh]
-    puts, added = append_additions(workspace, config, additions, kept, at) if fresh else ((), [])
+    puts, added = append_additions(workspace, additions, kept, at) if fresh else ((), [])
     counts = {
         section.anchor: (memories[number].accesses, memories[number].accessed)
         for number, section in zip(fresh, added, strict=True)

@@ -240,7 +240,7 @@ def make_promote_planner(
                 )
             )
         paths = [path] * len(additions)
-        puts, added = append_additions(workspace, config, additions, paths, at)
+        puts, added = append_additions(workspace, additions, paths, at)
         new = iter(added)
         answer = [
             replace(memory, anchor=next(new).anchor) if memory.is_new and params.apply else memory

@@ -26,7 +26,7 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_section_meta
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.markdown.scanner import HEADING, split_blocks
-from memsyncd.core.model import Meta, Span
+from memsyncd.core.model import Meta, OutlineSection, Span
 from memsyncd.core.paths import NotePath, is_markdown, is_note_name, parse_note_path
 from memsyncd.errors import BadRequest, EditRefused, TooLarge
 
@@ -198,7 +198,7 @@ additions = st.builds(
 )
 def test_a_new_or_empty_note_begins_with_its_name(path: str, title: str) -> None:
     for data in (None, b""):
-        written, spans = append_section(path, data, [DATABASE], at=AT)
+        written, spans, _ = append_section(path, data, [DATABASE], at=AT)
         assert written.decode() == f"{title}\n\n{SECTION}"
         assert spans == (Span(3, 6),)
 
@@ -218,7 +218,7 @@ def test_a_section_is_appended_after_one_blank_line() -> None:
         (codecs.BOM_UTF8 + b"a\n", b"\n"),
         (b"---\nk: v\n---\n", b"\n"),
     ):
-        data, spans = append_section(PATH, standing, [DATABASE], at=AT)
+        data, spans, _ = append_section(PATH, standing, [DATABASE], at=AT)
         assert data == standing + between + SECTION.encode(), standing
         assert decode_note(PATH, data).lines[spans[0].start - 1 : spans[0].end] == SECTION.rstrip(
             "\n"
@@ -228,7 +228,7 @@ def test_a_section_is_appended_after_one_blank_line() -> None:
 @pytest.mark.parametrize("line_end", ["\r\n", "\r"])
 def test_a_section_has_the_notes_own_line_ends(line_end: str) -> None:
     standing = f"# Decisions{line_end}".encode()
-    data, spans = append_section(
+    data, spans, _ = append_section(
         PATH,
         standing,
         [replace(DATABASE, content="We chose Postgres\r\nbecause of its row locks.\r")],
@@ -240,7 +240,7 @@ def test_a_section_has_the_notes_own_line_ends(line_end: str) -> None:
 
 def test_several_sections_are_appended_in_order() -> None:
     second = Addition(content="\n\nUse Redis.\n\n", created="2026-01-02")
-    data, spans = append_section(PATH, None, [DATABASE, second, second], at=AT)
+    data, spans, _ = append_section(PATH, None, [DATABASE, second, second], at=AT)
     redis = "## Use Redis\n<!-- memory: {created: 2026-01-02} -->\nUse Redis.\n"
     assert data.decode() == f"# Decisions\n\n{SECTION}\n{redis}\n{redis}"
     assert spans == (Span(3, 6), Span(8, 10), Span(12, 14))
@@ -251,8 +251,8 @@ def test_several_sections_are_appended_in_order() -> None:
 
 
 def test_no_addition_changes_nothing() -> None:
-    assert append_section(PATH, b"a", [], at=AT) == (b"a", ())
-    assert append_section(PATH, None, [], at=AT) == (b"", ())
+    assert append_section(PATH, b"a", [], at=AT) == (b"a", (), ())
+    assert append_section(PATH, None, [], at=AT) == (b"", (), ())
 
 
 def test_a_note_that_takes_no_section_is_refused() -> None:
@@ -275,13 +275,19 @@ def test_an_added_memory_is_read_back_and_the_rest_of_the_note_stays(
     for addition in added:
         check_addition(addition)
     before = split_note_sections(PATH, standing or b"")
+    known = [
+        OutlineSection(each.anchor, each.heading, each.level, each.start + 1) for each in before
+    ]
     try:
-        data, spans = append_section(PATH, standing, added, at=AT)
+        data, spans, anchors = append_section(PATH, standing, added, at=AT)
     except EditRefused:
+        with pytest.raises(EditRefused):
+            append_section(PATH, standing, added, at=AT, known=known)
         # Text at the end cannot close open front matter that the content ends.
         assert (standing or b"").removeprefix(codecs.BOM_UTF8).startswith(b"---")
         assert any("---" in addition.content for addition in added)
         return
+    assert append_section(PATH, standing, added, at=AT, known=known) == (data, spans, anchors)
     assert data.startswith(standing or b"")
     note = parse_note(NotePath(PATH), data, ChunkingConfig())
     assert [section.anchor for section in note.sections[: len(before)]] == [
@@ -290,9 +296,10 @@ def test_an_added_memory_is_read_back_and_the_rest_of_the_note_stays(
     lines = decode_note(PATH, data).lines
     assert len(spans) == len(added)
     assert spans[-1].end == len(lines)
-    for span, addition in zip(spans, added, strict=True):
+    for span, anchor, addition in zip(spans, anchors, added, strict=True):
         assert not lines[span.start - 2].strip()
         section = next(section for section in note.sections if section.span.start == span.start)
+        assert section.anchor == anchor
         assert section.level == 2
         if addition.summary in ("Database", "C#", "C #", "a -- b"):
             assert section.heading[-1] == addition.summary
@@ -326,7 +333,7 @@ def test_plain_words_are_kept_unchanged(content: str) -> None:
     except BadRequest:
         reject()
     assume(not any(mark in content for mark in "\r\n#=-"))
-    data, spans = append_section(PATH, None, [addition], at=AT)
+    data, spans, _ = append_section(PATH, None, [addition], at=AT)
     assert decode_note(PATH, data).lines[spans[0].start + 1 :] == [addition.content]
 
 

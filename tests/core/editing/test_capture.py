@@ -149,7 +149,7 @@ def test_a_section_in_the_note_is_not_new(content: str, error: str, before: str)
         for addition in additions:
             check_addition(addition)
         chosen = [additions[at] for at in find_new(PATH, before.encode(), additions)]
-        data, spans = append_section(PATH, before.encode(), chosen, at=AT)
+        data, spans, _ = append_section(PATH, before.encode(), chosen, at=AT)
     except MemsyncdError:
         reject()
     assert find_new(PATH, data, additions) == []
@@ -164,7 +164,7 @@ def test_a_section_in_the_note_is_not_new(content: str, error: str, before: str)
 
 def test_a_captured_section_names_its_run() -> None:
     additions = make_additions(StepResult(step="build", error="x", run_id="run 7"), DEFAULT_STEPS)
-    data, _ = append_section(PATH, None, additions, at=AT)
+    data, _, _ = append_section(PATH, None, additions, at=AT)
     section = parse_note(parse_note_path(PATH), data, ChunkingConfig()).sections[-1]
     assert section.meta.kind == "tool_run"
     assert dict(section.meta.extra)["run_id"] == "run 7"

@@ -46,7 +46,7 @@ def test_any_rows_become_sections_that_can_be_written_or_are_named(rows: list[An
         memories, left_out = read(text)
         for memory in memories:
             assert find_faults(make_memory_addition(memory, "")) == []
-            data, [span] = append_section(
+            data, [span], _ = append_section(
                 "a.md", None, [make_memory_addition(memory, "")], at="2026-01-01"
             )
             assert span.start > 1
