@@ -222,11 +222,12 @@ class _Follower:
         counted = self._accesses.find_slugs(path)
         if not counted or revision.old_digest is None:
             return
-        from memsyncd.core.editing.sections import match_sections
+        from memsyncd.core.editing.sections import is_extended, match_sections, trace_sections
 
-        match = match_sections(
-            self._trace(path, revision.old_digest), self._trace(path, revision.new_digest)
-        )
+        old, new = map(self._read, (revision.old_digest, revision.new_digest))
+        if old is not None and new is not None and is_extended(path, old, new):
+            return
+        match = match_sections(trace_sections(path, old), trace_sections(path, new))
         self._accesses.relocate(
             [((path, old), (path, new)) for old, new in match.slugs.items() if old in counted]
         )
@@ -236,12 +237,15 @@ class _Follower:
         """Find the sections that left a note among the sections that notes of the change set
         gained.
         """
-        from memsyncd.core.editing.sections import match_moved, match_sections
+        from memsyncd.core.editing.sections import match_moved, match_sections, trace_sections
 
         for revision in revisions:
             if revision.new_digest is not None and revision.old_digest != revision.new_digest:
-                old = self._trace(revision.path, revision.old_digest)
-                match = match_sections(old, self._trace(revision.path, revision.new_digest))
+                old, new = (
+                    trace_sections(revision.path, self._read(digest))
+                    for digest in (revision.old_digest, revision.new_digest)
+                )
+                match = match_sections(old, new)
                 self._added += [(revision.path, trace) for trace in match.added]
         pairs = match_moved(
             [trace for _, trace in self._removed], [trace for _, trace in self._added]
@@ -251,11 +255,8 @@ class _Follower:
             [((path, old.slugs), (new_path, new.slugs)) for (path, old), (new_path, new) in keys]
         )
 
-    def _trace(self, path: str, digest: str | None) -> list[SectionTrace]:
-        from memsyncd.core.editing.sections import trace_sections
-
-        text = None if digest is None else self._history.read_text(digest)
-        return trace_sections(path, text)
+    def _read(self, digest: str | None) -> bytes | None:
+        return None if digest is None else self._history.read_text(digest)
 
 
 def _is_edit(revision: NoteRevision) -> bool:

@@ -13,16 +13,22 @@ from msgspec.structs import replace
 
 from memsyncd.config import AccessConfig, HistoryConfig
 from memsyncd.core.editing.sections import match_sections, trace_sections
+from memsyncd.core.markdown.frontmatter import parse_meta
+from memsyncd.core.markdown.scanner import Block
+from memsyncd.core.markdown.sections import heading_text
+from memsyncd.core.model import Meta, Problem
 from memsyncd.engine import accesses
 from memsyncd.engine.accesses import (
     find_accesses,
     note_accesses,
     store_accesses,
 )
+from memsyncd.engine.additions import make_addition_decision
 from memsyncd.engine.external_changes import prune_slice
 from memsyncd.errors import NoteNotFound, StoreFull
 from memsyncd.operations.history.declare import PurgeParams
 from memsyncd.operations.history.run import purge
+from memsyncd.operations.notes.declare import NewSection
 from memsyncd.operations.revisions import parse_target
 from memsyncd.operations.stats.declare import AccessStatsParams
 from memsyncd.operations.stats.run import compute_access_stats
@@ -384,3 +390,38 @@ def test_counts_are_told_while_they_cannot_be_stored(
         for _ in range(2):
             assert count(kept) == {TIMEOUTS: 2, PORTS: 1}
     assert count(kept) == {TIMEOUTS: 2, PORTS: 1}
+
+
+def test_an_append_to_a_long_note_parses_only_its_own_sections(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sections = [f"## S {n}\n<!-- memory: {{kind: bug}} -->\n\ntext {n}\n\n" for n in range(300)]
+    bench.write(".memories/long.md", "# Long\n\n" + "".join(sections))
+    bench.update()
+    bench.see()
+    note(bench, ".memories/long.md#long/s-7")
+    store(bench)
+    headings, comments = [], []
+
+    def read_heading(lines: list[str], block: Block) -> str:
+        headings.append(lines[block.start])
+        return heading_text(lines, block)
+
+    def read_comment(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ...]]:
+        comments.append(line)
+        return parse_meta(path, text, line)
+
+    monkeypatch.setattr("memsyncd.core.markdown.sections.heading_text", read_heading)
+    monkeypatch.setattr("memsyncd.core.markdown.frontmatter.parse_meta", read_comment)
+    section = NewSection(content="new", note=".memories/long.md", summary="S 7", kind="error")
+    decide = make_addition_decision(
+        bench.workspace, bench.config, [section], command="note.add", client="test", at="2026-01-02"
+    )
+    [added] = bench.edit(decide).answer
+    assert added.anchor == ".memories/long.md#long/s-7-2"
+    store(bench)
+    assert count(bench) == {".memories/long.md#long/s-7": 1}
+    # The edit and the index parse the last section and the new one, and following the counts none.
+    assert {*headings} == {"## S 299", "## S 7"}
+    assert len(headings) <= 4
+    assert len(comments) <= 2

@@ -330,6 +330,24 @@ def _put_into_fence(lines: Sequence[str]) -> list[str]:
 # text.
 
 
+def is_extended(path: str, old: bytes, new: bytes) -> bool:
+    """True if the new text is the old text with more below a blank line: then each section of the
+    old text keeps its name, and none needs to be followed.
+    """
+    if is_utf16(old) or not new.startswith(old):
+        return False
+    added = new[len(old) :]
+    is_apart = old.endswith((b"\n\n", b"\n\r\n", b"\r\r")) or (
+        added.startswith(b"\n") and old.endswith(b"\n")
+    )
+    is_apart = is_apart or (added.startswith(b"\r") and old.endswith((b"\n", b"\r")))
+    if not is_apart or not old.removeprefix(codecs.BOM_UTF8).startswith(b"---"):
+        return is_apart
+    # The addition may close front matter.
+    before, after = (find_front_matter(path, decode_note(path, each).lines) for each in (old, new))
+    return before.n_lines == after.n_lines
+
+
 class SectionTrace(msgspec.Struct, frozen=True, kw_only=True):
     """The features by which a section is recognised. `own_id` is the `id` in its comment, empty if
     there is none. `body` is the text below its heading.
@@ -440,7 +458,11 @@ def _match_by_place(n_old: int, n_new: int, matches: dict[int, int]) -> None:
 
 
 def _read_id(path: str, lines: Sequence[str], section: RawSection) -> str:
-    if not section.level:
-        return ""  # an id in the front matter belongs to the note
+    comment = section.blocks[0]
+    # An id in the front matter belongs to the note. Most comments state none.
+    if not section.level or comment.kind != HTML:
+        return ""
+    if not any("id" in line.lower() for line in lines[comment.start : comment.end]):
+        return ""
     meta, _ = find_section_meta(path, lines, section.start + 1, section.end)
     return dict(meta.extra).get("id", "")

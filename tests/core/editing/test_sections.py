@@ -11,6 +11,7 @@ from memsyncd.core.editing.sections import (
     contain,
     find_closing_lines,
     find_sections_bytes,
+    is_extended,
     make_heading_line,
     replace_section,
     split_note_sections,
@@ -119,6 +120,15 @@ def test_an_edit_sees_the_sections_of_the_parser_and_their_bytes_read_as_their_l
 def drop_blank_end(lines: list[str]) -> list[str]:
     n_lines = max((at for at, line in enumerate(lines, 1) if line.strip()), default=0)
     return lines[:n_lines]
+
+
+@given(notes(), notes(), st.sampled_from([b"", b"\n", b"\r\n", b"\n\n", b"\r"]))
+def test_a_text_that_is_extended_keeps_its_sections(old: bytes, more: bytes, end: bytes) -> None:
+    new = old + end + more
+    if is_extended("n.md", old, new):
+        before, after = (split_note_sections("n.md", data) for data in (old, new))
+        names = [[(section.anchor, section.start) for section in part] for part in (before, after)]
+        assert names[1][: len(before)] == names[0]
 
 
 @given(notes(), st.sampled_from([b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
