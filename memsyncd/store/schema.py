@@ -46,7 +46,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it if the same bytes and policy no longer give the same sections, chunks, words and
 # problems.
-READING_VERSION = 26
+READING_VERSION = 27
 # How FTS5 merges. No commit merges, because a save would wait for it; `Index.tidy` merges instead.
 # A level with 2 segments is merged, so that queries have few segments to search. Only a level with
 # 512 segments would be merged by a commit; a million chunks have so many. Segments with many

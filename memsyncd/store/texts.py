@@ -1,8 +1,9 @@
 """Store the text of notes once, deflated in blocks of lines, and read the text of chunks from it.
 
 A block ends at the first line end after `BLOCK_CHARS` characters: it is small enough that reading a
-chunk inflates little, and large enough to compress well. The text of a chunk is the text of its
-lines. Only a line that is too long for a chunk has several chunks; `part` says which of them.
+chunk inflates little, and large enough to compress well. A deflated block of 2 to 4 kB would take a
+page of its own, while a longer one fills its pages. The text of a chunk is the text of its lines.
+Only a line that is too long for a chunk has several chunks; `part` says which of them.
 """
 
 from __future__ import annotations
@@ -27,11 +28,29 @@ from memsyncd.errors import StoreCorrupt
 from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 from memsyncd.store.schema import read_fingerprint
 
-BLOCK_CHARS = 8192
-_LEVEL = 3
+BLOCK_CHARS = 12_288
+# The level, and the memory of zlib as powers of two: clearing more memory would take longer than
+# deflating a note.
+_LEVEL, _WINDOW, _MEMORY = 4, 14, 7
+# Most memories are shorter than a kilobyte. Deflating begins with these words, as if each block had
+# them before its text. Another text needs another READING_VERSION.
+_USUAL_WORDS = (
+    b"---\ntitle: \naliases: []\ntype: \ndate: \n---\n# ## ### #### - [ ] - [x] ![]("
+    b"https://www.http://.com/.md) [[ ]] ```bash ```python ```json ``` Note: must should when"
+    b" where which there would because before after between change changed error failed function"
+    b" files test tests returns value default request response server client database config"
+    b" version update example use used uses using user only than then they been into also not have"
+    b" from this with that for The This It In If A We To Do not is are was be by to of in and on at"
+    b" or as an the\n- related_to [[- depends_on [[- supersedes [[- blocked_by [[See [[\n"
+    b"<!-- memory: {kind: convention, kind: insight, kind: preference, kind: pitfall, kind: fact,"
+    b" kind: bug, kind: summary, source: , updated: 2025-, created: 2026-01-01T00:00:00Z, expires:"
+    b" 2027-, session: , task: , topic: , keywords: [], priority: P1, priority: P2, status: open,"
+    b" status: done, lifecycle: task, lifecycle: session, lifecycle: project, importance: 0.8,"
+    b" kind: decision, tags: []} -->\n\n"
+)
 # A reader remembers so many inflated blocks until the next commit or reconcile: about a megabyte,
 # which is the whole workspace of a project. A longer block has a giant line and is not remembered.
-MAX_BLOCKS, MAX_BLOCK_CHARS = 128, 2 * BLOCK_CHARS
+MAX_BLOCKS, MAX_BLOCK_CHARS = 96, 2 * BLOCK_CHARS
 
 # First and last line, and the deflated text of these lines, joined by newlines.
 TextBlock = tuple[int, int, bytes]
@@ -67,8 +86,13 @@ def make_blocks(text: str, n_lines: int) -> Iterator[TextBlock]:
             end, last = len(text) - text.endswith("\n"), n_lines
         else:
             last = line + text.count("\n", at, end)
-        yield line, last, zlib.compress(text[at:end].encode(), _LEVEL)
+        yield line, last, _deflate(text[at:end])
         at, line = end + 1, last + 1
+
+
+def _deflate(text: str) -> bytes:
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zdict=_USUAL_WORDS)
+    return packer.compress(text.encode()) + packer.flush()
 
 
 def read_note_text(reader: Reader, path: str) -> str:
@@ -141,7 +165,11 @@ def _take_lines(reader: Reader, rows: Iterable[tuple[Any, ...]]) -> dict[int, li
 def inflate(data: Any) -> str:
     """Return the text of a block. Raises StoreCorrupt if it is damaged."""
     try:
-        return zlib.decompress(data).decode()
+        unpacker = zlib.decompressobj(zdict=_USUAL_WORDS)
+        text = unpacker.decompress(data)
+        if not unpacker.eof:
+            raise zlib.error("the end is missing")
+        return text.decode()
     except (zlib.error, UnicodeDecodeError) as error:
         raise StoreCorrupt(
             "the database is damaged: a text cannot be inflated",
