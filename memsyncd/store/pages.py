@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from memsyncd.core.search.filters import Filters
+from memsyncd.store.counts import TOTAL, KeptCounts
 from memsyncd.store.filters import compile_section_filters, find_file_ids
 from memsyncd.store.lookup import DAY, has_classes
 from memsyncd.store.pool import Reader, encode_numbers
@@ -266,6 +269,11 @@ _KEYS = (
 )
 
 
+def _find_most_sorted(limit: int, n_notes: int) -> int:
+    # A note that is tried takes about as long as eight sections that are sorted.
+    return max(MAX_SORTED, math.isqrt(8 * limit * n_notes))
+
+
 class _Page:
     """One page in an order of classes; its notes have sections that meet `conditions`."""
 
@@ -291,6 +299,12 @@ class _Page:
         if self._name == "worth":
             accesses = json.loads(order.bindings["accesses"])
         self._accesses = accesses
+
+    @cached_property
+    def _most_sorted(self) -> int:
+        """If a group has more sections, it takes less time to try notes by path."""
+        _, n_notes = KeptCounts(self._reader).read(TOTAL)
+        return _find_most_sorted(self._limit, n_notes)
 
     def read(self, of_blank: Sequence[str] | None) -> list[tuple[str, float]]:
         """Return the paths of the page with their keys. Notes without sections are among them if
@@ -361,9 +375,9 @@ class _Page:
         conditions = [group.condition, *self._conditions]
         n_sections = MOST_IN_GROUP
         if group.has_one_key:
-            bound = {**bindings, "most": MAX_SORTED + 1}
+            bound = {**bindings, "most": self._most_sorted + 1}
             [(n_sections,)] = reader.rows(_N_OF_GROUP.format(group=group.condition), bound)
-        if n_sections <= MAX_SORTED:
+        if n_sections <= self._most_sorted:
             statement = _SORTED.format(where=_where(["f.path > :path", *conditions]))
         else:
             statement = _TRIED.format(allowed="".join(f" AND {each}" for each in conditions))

@@ -72,7 +72,7 @@ def test_pages_of_groups_are_those_of_all_sections_sorted(
                 patch.setattr(pages, "has_classes", lambda _: True)
                 # Each group is read by paths, or sorted, and some recalls only raise bounds.
                 patch.setattr(pages, "_are_few", lambda *_: False)
-                patch.setattr(pages, "MAX_SORTED", most[0])
+                patch.setattr(pages, "_find_most_sorted", lambda *_: most[0])
                 patch.setattr(pages, "MAX_RECALLED", most[1])
                 for limit in (1, 2, 9):
                     assert read_all(reader, filters, name, keys, path, limit) == every
