@@ -17,7 +17,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
+
+    from structlog.stdlib import BoundLogger
+    from structlog.typing import EventDict, WrappedLogger
 
 ROOT = "memsyncd"
 _FIELDS = "memsyncd_fields"
@@ -143,29 +147,37 @@ def get_log(room: str) -> Log:
 
 
 class Log:
-    """The log of a package."""
+    """The log of a package. The first line that is written imports structlog.
+
+    A daemon that starts and finds nothing new writes no line; the import takes 12 ms and 1 MB.
+    """
 
     def __init__(self, name: str) -> None:
+        self._name = name
         self._logger = logging.getLogger(name)
+        self._bound: BoundLogger | None = None
 
     def debug(self, event: str, **fields: Any) -> None:
-        self._write(logging.DEBUG, event, fields)
+        if self._logger.isEnabledFor(logging.DEBUG):
+            self._bind().debug(event, **fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        self._write(logging.INFO, event, fields)
+        if self._logger.isEnabledFor(logging.INFO):
+            self._bind().info(event, **fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        self._write(logging.WARNING, event, fields)
+        self._bind().warning(event, **fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        self._write(logging.ERROR, event, fields)
+        self._bind().error(event, **fields)
 
-    def _write(self, level: int, event: str, fields: dict[str, Any]) -> None:
-        if self._logger.isEnabledFor(level):
-            exc_info = fields.pop("exc_info", None)
-            # All fields are in a single key: `extra` raises for a field that has the name of a
-            # field of the record itself, such as name, args or message.
-            self._logger.log(level, str(event), exc_info=exc_info, extra={_FIELDS: fields})
+    def _bind(self) -> BoundLogger:
+        if self._bound is None:
+            import structlog
+
+            _configure_structlog()
+            self._bound = structlog.get_logger(self._name)
+        return self._bound
 
 
 def set_up_logs(
@@ -198,6 +210,18 @@ def read_recent_lines() -> list[str]:
     root = logging.getLogger()
     handlers = (handler for handler in root.handlers if isinstance(handler, LineHandler))
     return [line for handler in handlers for line in handler.recent]
+
+
+def _configure_structlog() -> None:
+    import structlog
+
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[structlog.stdlib.filter_by_level, _to_logger_arguments],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+            cache_logger_on_first_use=True,
+        )
 
 
 class LineHandler(logging.StreamHandler[LineStream]):
@@ -237,7 +261,18 @@ def _has_room(stream: LineStream) -> bool:
     return bool(poll.poll(0))
 
 
-def read_fields(record: logging.LogRecord) -> dict[str, object]:
+def _to_logger_arguments(
+    _log: WrappedLogger, _name: str, event: EventDict
+) -> tuple[tuple[str], Mapping[str, object]]:
+    """Turn structlog's event into the arguments of a standard logger, which renders it later."""
+    name = event.pop("event")
+    exc_info = event.pop("exc_info", None)
+    # All fields are in a single key: `extra` raises for a field that has the name of a field of the
+    # record itself, such as name, args or message.
+    return (str(name),), {"exc_info": exc_info, "extra": {_FIELDS: event}}
+
+
+def _fields_of(record: logging.LogRecord) -> dict[str, object]:
     """Return event, fields and traceback of a record of the daemon or of a library."""
     own: dict[str, object] | None = getattr(record, _FIELDS, None)
     if own is None:
@@ -259,14 +294,14 @@ class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         head = {"at": at.replace("+00:00", "Z"), "level": record.levelname.lower()}
-        return json.dumps({**head, **read_fields(record)}, default=str)
+        return json.dumps({**head, **_fields_of(record)}, default=str)
 
 
 class _ConsoleFormatter(logging.Formatter):
     """`22:38:46 warning events_lost reason="queue overflow"`: local time, traceback indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = read_fields(record)
+        fields = _fields_of(record)
         event, trace = fields.pop("event"), fields.pop("exception", "")
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         words = [at, f"{record.levelname.lower():<7}", str(event)]

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from memsyncd.logs import _configure_structlog
 from tests.programs import find_missing
 
 if TYPE_CHECKING:
@@ -77,6 +78,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell makes its background jobs ignore this, and all processes that the tests start would
     # inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def configured_logs() -> None:
+    """Configure structlog once, before threads do it.
+
+    If two threads configure a logger at the same time, it keeps processors that `capture_logs` does
+    not replace.
+    """
+    _configure_structlog()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -30,6 +30,7 @@ DOORS = {
     "markdown_it": ("memsyncd/core/markdown/", "memsyncd/cli/tui/notes_view.py"),
     "rich": "memsyncd/cli/tui/",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
+    "structlog": "memsyncd/logs.py",
     "textual": "memsyncd/cli/tui/",
     "tomlkit": "memsyncd/integrations/config_edit.py",
     "watchdog": "memsyncd/watch/",
@@ -38,7 +39,7 @@ DOORS = {
 }
 IMPURE = """
     apsw asyncio ctypes fcntl glob io logging multiprocessing os pathlib pwd queue random secrets select selectors shutil signal
-    socket sqlite3 ssl subprocess sys tempfile threading time urllib uuid watchdog
+    socket sqlite3 ssl structlog subprocess sys tempfile threading time urllib uuid watchdog
 """
 IMPURE_METHODS = frozenset({"now", "today", "utcnow"})
 LOADING_CALLS = frozenset({"call_operation", "load_action", "load_parser"})

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Literal, TextIO
 
 import pytest
+import structlog
 
 from memsyncd.logs import (
     ROOT,
@@ -200,3 +201,10 @@ def test_a_pipe_without_a_reader_does_not_end_the_process() -> None:
     )
     os.close(writer)
     assert done.stdout == b"alive\n"
+
+
+def test_events_can_be_captured_in_tests() -> None:
+    set_up(io.StringIO())
+    with structlog.testing.capture_logs() as events:
+        get_log("engine").info(Event.SYNC_DONE, added=1)
+    assert events == [{"event": "sync_done", "added": 1, "log_level": "info"}]

@@ -39,9 +39,9 @@ STARTS = 3
 START_TIMEOUT_S = 20.0
 FAILED_TO_START = 3
 LOG_LINES_SHOWN = 8
-# Optional imports of asyncio, msgspec and shutil. The daemon never uses them, but would keep them
-# in memory.
-UNUSED_MODULES = ("bz2", "lzma", "ssl", "typing_extensions")
+# Optional imports of asyncio, msgspec, shutil and structlog. The daemon never uses them, but would
+# keep them in memory.
+UNUSED_MODULES = ("bz2", "greenlet", "lzma", "rich", "ssl", "typing_extensions")
 
 
 def connect_or_start(console: Console, timeout_s: float) -> Client:

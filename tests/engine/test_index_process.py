@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from memsyncd.engine import index_process, rebuild
 from memsyncd.engine.external_changes import sync_and_record
@@ -24,7 +25,6 @@ from memsyncd.engine.worker import Pause, WorkerPool
 from memsyncd.engine.workspace import index_fingerprint
 from memsyncd.errors import StoreFailed, WorkspaceNotFound
 from tests.engine.conftest import Bench, take
-from tests.logged import capture_logs
 from tests.proc import list_open_files
 
 BULK_BYTES = 1000

@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 import pytest
 from msgspec import structs
+from structlog.testing import capture_logs
 
 from memsyncd.config import ChunkingConfig
 from memsyncd.engine import rebuild
@@ -34,7 +35,6 @@ from memsyncd.store import pool as readers_module
 from memsyncd.store.index import Counts
 from memsyncd.store.texts import read_texts
 from tests.engine.conftest import other_program_reading, take
-from tests.logged import capture_logs
 
 
 def files_of(bench: Any) -> list[str]:

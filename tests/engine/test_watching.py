@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from watchdog.observers import inotify_c
 
 from memsyncd.config import Config, SyncConfig
@@ -24,7 +25,6 @@ from memsyncd.engine.watching import CheckResult
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import DEFAULT_STALLS, Workspaces
 from memsyncd.watch import targets
-from tests.logged import capture_logs
 
 WAIT_S = 60.0
 HANG_LIMIT_S = 120.0
