@@ -14,7 +14,7 @@ import itertools
 import os
 import stat as modes
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -111,7 +111,7 @@ def list_folder(
     top = path or NotePath(scope.memory_dir)
     walk = _ListingWalk(scope, unshown=PRUNED_NAMES, has_links=True)
     place = walk.find_top(top)
-    first = walk.list(top, place, most=most + 1)  # its MEMORY.md may be omitted
+    first = walk.read(top, place, most=most + 1)  # its MEMORY.md may be omitted
     if top in walk.failed:
         raise translate_error(top, walk.failed[top])
     if path is None and top.text == MEMORY_FOLDER:
@@ -121,14 +121,14 @@ def list_folder(
     levels = [first[:most]]
     n_left = most - len(first)
     while len(levels) < depth and not is_cut:
-        level: list[Listed] = []
-        for folder in levels[-1]:
-            if folder.place is not None and len(level) <= n_left:
-                level += walk.list(folder.path, folder.place, most=n_left - len(level))
-        n_left -= len(level)
-        is_cut = n_left < 0
-        if not is_cut:
-            levels.append(level)
+        folders = [(each.path, each.place) for each in levels[-1] if each.place is not None]
+        for folder in folders:
+            n_left -= walk.count(*folder, most=n_left + 1)
+            is_cut = n_left < 0
+            if is_cut:
+                break
+        else:
+            levels.append([entry for folder in folders for entry in walk.read(*folder)])
     unlisted = [entry for entry in levels[-1] if entry.is_folder]
     if is_first_cut:
         unlisted.append(Listed(path=top, place=place))
@@ -198,33 +198,51 @@ class _ListingWalk(msgspec.Struct):
         while queue:
             folder = queue.popleft()
             if folder.place is not None:
-                entries = self.list(folder.path, folder.place)
+                entries = self.read(folder.path, folder.place)
                 queue += (entry for entry in entries if entry.is_folder)
                 yield from entries
 
-    def list(self, path: NotePath, place: ConfinedPath, *, most: int = MOST_LISTED) -> list[Listed]:
+    def read(self, path: NotePath, place: ConfinedPath, *, most: int = MOST_LISTED) -> list[Listed]:
         """Return the entries right in a folder, by name. If they are more than `most`, one more."""
+        return self._open(path, place, lambda fd: self._list(path, place, fd, most + 1))
+
+    def count(self, path: NotePath, place: ConfinedPath, *, most: int) -> int:
+        """Count the entries right in a folder up to `most`, by their names alone."""
+
+        def list_names(fd: int) -> list[str]:
+            return [*itertools.islice(self._iter_names(path, os.listdir(fd)), most)]
+
+        return len(self._open(path, place, list_names))
+
+    def _open(self, path: NotePath, place: ConfinedPath, read: Callable[[int], list[T]]) -> list[T]:
+        """Return what `read` returns for a descriptor of a folder; nothing if that is missing."""
         try:
             with closing_fd(open_folder_beneath(place.folder, place.path)) as fd:
-                entries = self._iter_entries(path, place, fd)
-                return [*itertools.islice(entries, most + 1)]
+                return read(fd)
         except NOT_FOUND:
             check_root(self.scope)
         except OSError as error:
             self.failed[path] = error
         return []
 
-    def _iter_entries(self, path: NotePath, place: ConfinedPath, fd: int) -> Iterator[Listed]:
-        for name in sorted(os.listdir(fd)):
-            text = f"{path.text}/{name}" if path.text else name
-            is_hidden = name in self.unshown or (
-                not is_plain_entry(text, name) and find_refusal(text)
-            )
-            if is_hidden or self.scope.exclude.matches(text):
-                continue
+    def _list(self, path: NotePath, place: ConfinedPath, fd: int, most: int) -> list[Listed]:
+        entries: list[Listed] = []
+        for name in self._iter_names(path, sorted(os.listdir(fd))):
+            if len(entries) == most:
+                break
+            inside = NotePath(f"{path.text}/{name}" if path.text else name)
             with contextlib.suppress(FileNotFoundError):  # it has vanished meanwhile
-                stat = os.lstat(name, dir_fd=fd)
-                yield from self._visit(NotePath(text), place, stat)
+                entries += self._visit(inside, place, os.lstat(name, dir_fd=fd))
+        return entries
+
+    def _iter_names(self, folder: NotePath, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            path = f"{folder.text}/{name}" if folder.text else name
+            is_hidden = name in self.unshown or (
+                not is_plain_entry(path, name) and find_refusal(path)
+            )
+            if not is_hidden and not self.scope.exclude.matches(path):
+                yield name
 
     def _visit(
         self, path: NotePath, parent: ConfinedPath, stat: os.stat_result
