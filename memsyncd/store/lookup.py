@@ -181,14 +181,14 @@ _AT_PLACES = (
     "FROM json_each(:places) v CROSS JOIN sections s"
     " ON s.file = v.value ->> 0 AND s.slugs = v.value ->> 1"
 )
-# The sections of one kind, importance and priority, the latest first.
-_LATEST_OF_CLASS = (
+# The sections of one kind and importance. The index has the latest of each priority first, so that
+# no more are read.
+_OF_CLASS = (
     f"SELECT :rank, s.moment, s.importance IS NOT NULL, {_PLACE} {{source}}"
-    " AND s.kind = :of_kind AND s.importance IS :importance AND s.priority IS :priority"
-    " ORDER BY s.moment DESC, s.id DESC LIMIT :most"
+    " AND s.kind = :of_kind AND s.importance IS :importance AND s.priority IS {priority}"
 )
+_PRIORITIES = ("'P0'", "'P1'", "'P2'", "'P3'", "NULL")
 _IMPORTANCES = "SELECT DISTINCT importance FROM standings WHERE kind = ? UNION SELECT NULL"
-_PRIORITIES = ("P0", "P1", "P2", "P3", None)
 _HAS_CLASSES = "SELECT 1 FROM sqlite_schema WHERE name = 'sections_by_class'"
 
 
@@ -244,12 +244,12 @@ def find_first_places(
             rank = importances.get(kind, rest) if importance is None else importance
             ranked.setdefault(rank, []).append((kind, importance))
     first: list[tuple[Any, ...]] = []
-    statement = _LATEST_OF_CLASS.format(source=source)
+    parts = (_OF_CLASS.format(source=source, priority=priority) for priority in _PRIORITIES)
+    statement = f"{' UNION ALL '.join(parts)} ORDER BY 2 DESC, 4 DESC LIMIT :most"
     for rank in sorted(ranked, reverse=True):
         for kind, importance in ranked[rank]:
             bound = {**bindings, "rank": rank, "of_kind": kind, "importance": importance}
-            for priority in _PRIORITIES:
-                first += reader.rows(statement, {**bound, "priority": priority})
+            first += reader.rows(statement, bound)
         if len(first) >= limit:
             break
     first.sort(reverse=True)
