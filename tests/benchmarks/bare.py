@@ -24,7 +24,7 @@ from tests.benchmarks.corpus import Copy
 
 N_HITS = 10
 WATCHED = inotify_c.WATCHDOG_ALL_EVENTS
-COLUMNS = ("heading", "text", "tags", "subwords", "properties")
+COLUMNS = ("text", "heading", "tags", "subwords", "properties")
 
 Row = tuple[str, ...]
 
@@ -36,8 +36,8 @@ def make_rows(copies: Sequence[Copy]) -> list[Row]:
         note = parse_note(NotePath(copy.target), copy.read(), config.chunking, config.guard)
         rows += [
             (
-                row.heading,
                 fold(row.text),
+                row.heading,
                 row.tags,
                 find_subwords(fold(f"{row.heading}\n{row.text}\n{row.properties}")),
                 row.properties,
