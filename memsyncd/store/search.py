@@ -48,8 +48,9 @@ PROPERTIES_WEIGHT = 2.0
 # else the first by path fill the limit.
 N_TIES = 100
 # Of rows that tie, about the first so many that SQLite finds: in a large index nearly all chunks
-# may tie for a word.
-MAX_TIED = 5_000
+# may tie for a word. Finding more of them scores all matches again, so with the best rows as many
+# are read as often tie: one for so many chunks.
+MAX_TIED, CHUNKS_PER_TIED = 5_000, 50
 # Up to this number, all matches are read: SQLite puts rows to limit into a b-tree, which takes
 # longer. If there are more, SQLite returns only the best.
 MAX_SORTED = 1_600
@@ -412,12 +413,13 @@ def _cut(reader: Reader, rows: list[tuple[Any, ...]], limit: int) -> list[tuple[
     if len(rows) <= limit:
         return rows
     least = rows[limit - 1][-1]
-    better = [row for row in rows if row[-1] > least]
-    tied = {row[0]: row for row in rows[len(better) :] if row[-1] == least}
-    if len(better) + len(tied) > limit + N_TIES:
-        in_order = reader.rows(_IN_ORDER, (encode_numbers(tied), limit - len(better)))
-        tied = {chunk: tied[chunk] for (chunk,) in in_order}
-    return [*better, *tied.values()]
+    end = next((at for at in range(limit, len(rows)) if rows[at][-1] < least), len(rows))
+    if end <= limit + N_TIES:
+        return rows[:end]
+    better = [row for row in rows[:limit] if row[-1] > least]
+    tied = {row[0]: row for row in rows[len(better) : end]}
+    in_order = reader.rows(_IN_ORDER, (encode_numbers(tied), limit - len(better)))
+    return [*better, *(tied[chunk] for (chunk,) in in_order)]
 
 
 def _score_best(
@@ -426,27 +428,35 @@ def _score_best(
     """Return the best chunks that pass, with their raw scores, the best first: `limit` at least if
     there are as many, and chunks that tie with the last.
     """
+    usual = min(MAX_TIED, max(N_TIES, read_last_chunk(reader) // CHUNKS_PER_TIED))
 
-    def score(conditions: str) -> list[tuple[Any, ...]]:
-        statement = _BEST.format(weights=_WEIGHTS, allowed=conditions)
-        return reader.rows(statement, {**bound, "most": limit + MAX_TIED})
+    def score(
+        conditions: str, n_needed: int, n_tied: int = usual
+    ) -> tuple[list[tuple[Any, ...]], bool]:
+        """Return the best, and whether there are no more."""
+        statement, most = _BEST.format(weights=_WEIGHTS, allowed=conditions), n_needed + n_tied
+        rows = reader.rows(statement, {**bound, "most": most})
+        if len(rows) < most:
+            return rows, True
+        if n_tied < MAX_TIED and rows[-1][1] == rows[limit - 1][1]:
+            return score(conditions, n_needed, MAX_TIED)
+        return rows, False
 
     share = _estimate_passing(reader, allowed) if allowed.checked else 0.0
     if not share or share < LEAST_PASSING:
-        return score(allowed.allowed)
-    scored = score(allowed.listed)
-    passing, n_checked, portion = list[tuple[Any, ...]](), 0, int(limit / share * SPARE_ROWS)
+        return score(allowed.allowed, limit)[0]
+    portion = max(1, int(limit / share * SPARE_ROWS))
+    scored, are_all = score(allowed.listed, portion)
+    passing = list[tuple[Any, ...]]()
     statement = _PASSING.format(passes=allowed.check("v.value"))
-    while n_checked < len(scored):
-        checked = scored[n_checked : n_checked + max(1, portion)]
-        n_checked += len(checked)
+    for at in range(0, len(scored), portion):
+        checked = scored[at : at + portion]
         numbers = encode_numbers([row[0] for row in checked])
         chunks = {row[0] for row in reader.rows(statement, {**bound, "checked": numbers})}
         passing += [row for row in checked if row[0] in chunks]
         if len(passing) >= limit and checked[-1][1] < passing[limit - 1][1]:
             return passing
-    # All best matches were checked: others may pass as well.
-    return passing if len(scored) < limit + MAX_TIED else score(allowed.allowed)
+    return passing if are_all else score(allowed.allowed, limit)[0]
 
 
 def _estimate_passing(reader: Reader, allowed: MatchFilters) -> float:
