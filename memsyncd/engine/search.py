@@ -390,12 +390,18 @@ def _read_hits(
     sure = [indices - others for indices, others in zip(certain, related, strict=True)]
     indices_of_terms = _find_held(reader, plan, matched, chunks, sure, words)
     names = [planned.term.text for planned in plan.terms]
+    words_of_labels = reader.keep(
+        ("labels", _shows_redacted(reader, plan)),
+        [number for _, number in choices],
+        lambda missing: {number: _split_labels(reader, sections[number]) for number in missing},
+        lambda some: ENTRY_BYTES + 60 * len(some),
+    )
     return [
         _ReadHit(
             passage,
             sections[number],
             snippet,
-            labels=_choose_labels(reader, sections[number], matcher),
+            labels=_choose_labels(reader, sections[number], words_of_labels[number], matcher),
             matched=[names[index] for index in sorted(indices)],
             related=[names[index] for index in sorted(others - indices)],
         )
@@ -405,13 +411,26 @@ def _read_hits(
     ]
 
 
-def _choose_labels(reader: Reader, section: HitSection, matcher: Matcher) -> list[str]:
-    """Return the properties of a section to show, those that hold words of the query first."""
+def _split_labels(reader: Reader, section: HitSection) -> list[str]:
+    """Return the words of all properties that a hit may show."""
+    pairs = (*list_stated(section).items(), *section.extra.items())
+    return reader.split(space_out(fold("\n".join(f"{key}: {value}" for key, value in pairs))))
+
+
+def _choose_labels(
+    reader: Reader, section: HitSection, words: Sequence[str], matcher: Matcher
+) -> list[str]:
+    """Return the properties of a section to show, those that hold words of the query first. Each is
+    looked at only if any of their `words` is of the query.
+    """
 
     def matches(text: str) -> bool:
         return bool(matcher.find_terms(reader.split(space_out(fold(text)))))
 
-    return choose_labels(list_stated(section), section.extra, matches)
+    is_any = bool(matcher.find_terms(words))
+    return choose_labels(
+        list_stated(section), section.extra, matches if is_any else lambda _: False
+    )
 
 
 def _shows_redacted(reader: Reader, plan: SearchPlan) -> str:
