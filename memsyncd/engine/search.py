@@ -390,12 +390,7 @@ def _read_hits(
     sure = [indices - others for indices, others in zip(certain, related, strict=True)]
     indices_of_terms = _find_held(reader, plan, matched, chunks, sure, words)
     names = [planned.term.text for planned in plan.terms]
-    words_of_labels = reader.keep(
-        ("labels", _shows_redacted(reader, plan)),
-        [number for _, number in choices],
-        lambda missing: {number: _split_labels(reader, sections[number]) for number in missing},
-        lambda some: ENTRY_BYTES + 60 * len(some),
-    )
+    words_of_labels = _read_words_of_labels(reader, plan, sections, choices)
     return [
         _ReadHit(
             passage,
@@ -411,10 +406,26 @@ def _read_hits(
     ]
 
 
-def _split_labels(reader: Reader, section: HitSection) -> list[str]:
-    """Return the words of all properties that a hit may show."""
-    pairs = (*list_stated(section).items(), *section.extra.items())
-    return reader.split(space_out(fold("\n".join(f"{key}: {value}" for key, value in pairs))))
+def _read_words_of_labels(
+    reader: Reader,
+    plan: SearchPlan,
+    sections: Mapping[int, HitSection],
+    choices: Sequence[tuple[int, int]],
+) -> Mapping[int, Sequence[str]]:
+    """Return the words of all properties that a hit may show, by section; keep them for other
+    searches.
+    """
+
+    def split(number: int) -> list[str]:
+        pairs = (*list_stated(sections[number]).items(), *sections[number].extra.items())
+        return reader.split(space_out(fold("\n".join(f"{key}: {value}" for key, value in pairs))))
+
+    return reader.keep(
+        ("labels", _shows_redacted(reader, plan)),
+        [number for _, number in choices],
+        lambda missing: {number: split(number) for number in missing},
+        lambda words: ENTRY_BYTES + 60 * len(words),
+    )
 
 
 def _choose_labels(

@@ -76,6 +76,7 @@ _IN_ORDER = (
     "SELECT c.id FROM json_each(?) v CROSS JOIN chunks c ON c.id = v.value"
     " JOIN files f ON f.id = c.file ORDER BY f.path, c.start_line, c.end_line, c.digest LIMIT ?"
 )
+# The filters call a chunk `c`, so its number has another name outside of them.
 _N_PASSING = (
     "SELECT count(*), total({passes}) FROM json_each(:sample) v CROSS JOIN chunks c"
     " ON c.id = v.value"
@@ -442,10 +443,10 @@ def _score_best(
             return score(conditions, n_needed, MAX_TIED)
         return rows, False
 
-    share = _estimate_passing(reader, allowed) if allowed.checked else 0.0
+    share = estimate_passing(reader, allowed) if allowed.checked else 0.0
     if not share or share < LEAST_PASSING:
         return score(allowed.allowed, limit)[0]
-    portion = max(1, int(limit / share * SPARE_ROWS))
+    portion = max(limit, int(limit / share * SPARE_ROWS))
     scored, are_all = score(allowed.listed, portion)
     passing = list[tuple[Any, ...]]()
     statement = _PASSING.format(passes=allowed.check("v.value"))
@@ -459,11 +460,11 @@ def _score_best(
     return passing if are_all else score(allowed.allowed, limit)[0]
 
 
-def _estimate_passing(reader: Reader, allowed: MatchFilters) -> float:
+def estimate_passing(reader: Reader, allowed: MatchFilters) -> float:
     """Return about the share of chunks that pass the filters that are checked, 0 to 1."""
     last = read_last_chunk(reader)
     sample = encode_numbers(range(1, last + 1, max(1, last // N_SAMPLED)))
-    statement = _N_PASSING.format(passes=allowed.check("c.id"))
+    statement = _N_PASSING.format(passes=allowed.check("v.value"))
     [(n_chunks, n_passing)] = reader.rows(statement, {**allowed.bindings, "sample": sample})
     return n_passing / n_chunks if n_chunks else 0.0
 

@@ -15,6 +15,7 @@ from memsyncd.store.index import Index, PutNote
 from memsyncd.store.search import (
     N_TIES,
     count_matching,
+    estimate_passing,
     find_candidates,
     find_holding,
     is_matching,
@@ -289,6 +290,19 @@ def test_filters_checked_for_the_best_matches_find_what_listed_ones_find(
     for name, value in zip(("LEAST_PASSING", "SPARE_ROWS"), share_and_spare, strict=True):
         monkeypatch.setattr(f"memsyncd.store.search.{name}", value)
     assert find_rows(is_listed=False) == find_rows(is_listed=True)
+
+
+def test_the_share_that_passes_a_filter_is_that_of_a_sample(
+    index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(32):
+        kind = "tip" if number % 4 == 1 else "decision"
+        index.apply([put(f".memories/{number}.md", f"---\nkind: {kind}\n---\nredis")])
+    monkeypatch.setattr("memsyncd.store.filters.MAX_LISTED_CHUNKS", -1)
+    with index.pool.acquire(5) as reader:
+        for kind, share in (("tip", 0.25), ("decision", 0.75), ("error", 0.0)):
+            allowed = compile_match_filters(reader, Filters(kinds=(kind,)))
+            assert estimate_passing(reader, allowed) == share
 
 
 @pytest.mark.parametrize("limit", [1, 3, 40, 41, 300])
