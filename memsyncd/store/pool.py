@@ -35,6 +35,8 @@ from memsyncd.store.schema import TOKENIZER
 
 # So many connections stay open between queries; more are opened when needed and closed afterwards.
 MAX_IDLE = 2
+# So many connections of all indexes together keep pages and values between queries.
+MAX_FULL = 32
 # Idle connections are closed after this time: opening a connection takes about a millisecond.
 IDLE_S = 300.0
 # A reader remembers so many values of a sort until the next commit: some hundred kilobytes.
@@ -249,6 +251,33 @@ def _mark_held(row: apsw.FTS5ExtensionApi, *_: Any) -> int:
     return bits - (bits >> 63 << 64)  # the highest bit of an integer in SQLite is its sign
 
 
+class _FullReaders:
+    """The idle readers of all pools that keep pages and values. The first was used longest ago."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pools: dict[Reader, ConnectionPool] = {}
+
+    def add(self, reader: Reader, pool: ConnectionPool) -> None:
+        """Add a reader that was used; empty the readers above MAX_FULL."""
+        with self._lock:
+            self._pools.pop(reader, None)
+            self._pools[reader] = pool
+            surplus = [*self._pools.items()][:-MAX_FULL]
+            for each, _ in surplus:
+                del self._pools[each]
+        for each, of_pool in surplus:
+            of_pool.empty_idle(each)
+
+    def remove(self, readers: Iterable[Reader]) -> None:
+        with self._lock:
+            for reader in readers:
+                self._pools.pop(reader, None)
+
+
+_full_readers = _FullReaders()
+
+
 class ConnectionPool:
     """The readers of an index. Several threads may use it."""
 
@@ -322,6 +351,7 @@ class ConnectionPool:
         with self._lock:
             idle, self._idle = self._idle, []
             self._n_used += len(idle)
+        _full_readers.remove(idle)
         before_s = time.monotonic() - IDLE_S if self._is_in_place() else -math.inf
         for reader in idle:
             reader.release_memory()
@@ -333,8 +363,19 @@ class ConnectionPool:
             self._is_closed = True
             self._lock.notify_all()
             idle, self._idle = self._idle, []
+        _full_readers.remove(idle)
         for reader in idle:
             reader.connection.close()
+
+    def empty_idle(self, reader: Reader) -> None:
+        """Free the memory of a reader if it is idle."""
+        with self._lock:
+            if reader not in self._idle:
+                return
+            self._idle.remove(reader)
+            self._n_used += 1
+        reader.release_memory()
+        self._put_back(reader)
 
     def _take(self, seconds: float) -> Reader:
         with self._lock:
@@ -344,8 +385,10 @@ class ConnectionPool:
                     lambda: self._idle or not self._n_used or self._is_closed, seconds
                 )
             self._n_used += 1
-            if self._idle:
-                return self._idle.pop()
+            reader = self._idle.pop() if self._idle else None
+        if reader is not None:
+            _full_readers.remove([reader])
+            return reader
         try:
             with self._opening:
                 return Reader(self._path)
@@ -357,6 +400,7 @@ class ConnectionPool:
 
     def _release(self, reader: Reader) -> None:
         reader.used_s = time.monotonic()
+        _full_readers.add(reader, self)
         self._put_back(reader)
 
     def _put_back(self, reader: Reader, *, is_needed: bool = True) -> None:
@@ -366,4 +410,5 @@ class ConnectionPool:
             if is_needed and not self._is_closed and len(self._idle) < MAX_IDLE:
                 self._idle.append(reader)
                 return
+        _full_readers.remove([reader])
         reader.connection.close()

@@ -36,6 +36,27 @@ def test_a_few_connections_at_most_stay_open(index: Index) -> None:
     assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
 
+def test_of_all_indexes_the_readers_that_were_used_last_keep_pages_and_values(
+    open_index: Callable[..., Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "MAX_FULL", 2)
+    indexes = [open_index(f"{number}.db") for number in range(4)]
+    readers = []
+    for number in (0, 1, 0, 2, 3):
+        with indexes[number].pool.acquire(5) as reader:
+            reader.memo["n_files"] = reader.rows("SELECT count(*) FROM files")
+            readers.append(reader)
+    assert readers[0] is readers[2]
+    used = apsw.SQLITE_DBSTATUS_CACHE_USED
+    n_bytes = [reader.connection.status(used)[0] for reader in (readers[0], *readers[3:])]
+    assert n_bytes[0] < min(n_bytes[1:])
+    for number, reader in ((3, readers[4]), (0, readers[0]), (1, readers[1])):
+        with indexes[number].pool.acquire(5) as again:
+            assert again is reader
+            assert ("n_files" in again.memo) == (number == 3)
+            assert again.rows("SELECT count(*) FROM files") == [(0,)]
+
+
 def test_a_reader_is_acquired_with_a_look_at_whether_the_file_is_in_its_place(
     index: Index, tmp_path: Path
 ) -> None:
