@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memsyncd.core.memories import Outlook, find_outlook, split_memories
+from memsyncd.core.memories import SECTION_LEVEL, Outlook, find_outlook, split_memories
 from memsyncd.store.connection import transaction
 from memsyncd.store.details import Row
 from memsyncd.store.pool import Reader, encode_numbers
@@ -33,10 +33,14 @@ _UNUSED = (
     "SELECT id FROM outlooks o WHERE NOT EXISTS"
     " (SELECT 1 FROM sections s WHERE s.outlook IS NOT NULL AND s.outlook = o.id)"
 )
-_OF_FILE = (
+_OF_LINES = (
     f"SELECT id, outlook, {', '.join(OUTLOOK_COLUMNS)} FROM sections WHERE file = ?"
-    " ORDER BY start_line"
+    " AND start_line >= ? AND start_line < ? ORDER BY start_line"
 )
+_HEADED = f"FROM sections WHERE file = ? AND level BETWEEN 1 AND {SECTION_LEVEL} AND start_line"
+_HEADED_ABOVE = f"SELECT max(start_line) {_HEADED} < ?"
+_HEADED_BELOW = f"SELECT start_line, level {_HEADED} >= ? ORDER BY start_line LIMIT 2"
+_END = 2**63 - 1
 
 
 class OutlookSection(NamedTuple):
@@ -88,9 +92,19 @@ class Outlooks:
         """Return the columns of each outlook by its id; None stands for no outlook."""
         return {None: (None,) * 7} | {number: columns for columns, number in self._ids.items()}
 
-    def update_note(self, connection: apsw.Connection, file_id: int) -> None:
-        """Change the outlooks of the memories of a file, whose sections are in the database."""
-        stored: list[Any] = connection.execute(_OF_FILE, (file_id,)).fetchall()
+    def update_note(
+        self, connection: apsw.Connection, file_id: int, start: int, after: int
+    ) -> None:
+        """Change the outlooks of the memories of a file that have sections from line `start` to
+        before line `after`. The sections are in the database.
+        """
+        # A section of these levels is in no memory of another. A section of the first level is a
+        # title, and no memory, if one of the second level is beneath it.
+        first = connection.execute(_HEADED_ABOVE, (file_id, start)).get or 0
+        below: list[Any] = connection.execute(_HEADED_BELOW, (file_id, after)).fetchall()
+        ends = [line for at, (line, level) in enumerate(below) if at or level < SECTION_LEVEL]
+        lines = (file_id, first, ends[0] if ends else _END)
+        stored: list[Any] = connection.execute(_OF_LINES, lines).fetchall()
         outlooks = self.find([OutlookSection._make(row[2:]) for row in stored])
         changed = [
             (outlooks.get(at), row[0])

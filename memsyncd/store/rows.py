@@ -397,7 +397,8 @@ def patch_note(
     plan = _change_chunks(connection, rows, ids, file_id, note, sections.ids, existing)
     _delete_sections(connection, sections.removed)
     if sections.is_parted or not sections.changed.isdisjoint(OUTLOOK_COLUMNS):
-        rows.outlooks.update_note(connection, file_id)
+        after = patch.old_after + patch.n_shift
+        rows.outlooks.update_note(connection, file_id, patch.start, after)
     if is_moved or sections.is_parted or not sections.changed.isdisjoint(TOPIC_COLUMNS):
         rows.valued.add(file_id)
     _patch_text(connection, file_id, patch)

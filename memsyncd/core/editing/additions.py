@@ -328,8 +328,6 @@ def _refuse(name: str, problem: str, hint: str) -> NoReturn:
 
 # --- Appending ------------------------------------------------------------------------------------
 
-_BLANK_END = re.compile(r"(?:\A|\n)[ \t]*\n\Z")
-
 
 class AppendedSections(NamedTuple):
     """A note after sections were appended, with the span of each, from its heading to its last
@@ -369,7 +367,8 @@ def append_section(
     end = _NoteEnd(path, data or b"", known)
     text = note.text + end.close(note.line_end) if data else f"{_make_title(path)}\n"
     unified = unify_line_ends(text)
-    is_apart = _BLANK_END.search(unified) is not None
+    last_line = unified[unified.rfind("\n", 0, -1) + 1 :]
+    is_apart = last_line.endswith("\n") and not last_line.strip(" \t\n")
     lines, spans = _stack(
         [render_section(addition, at) for addition in additions],
         count_lines(unified),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from memsyncd.core.editing.kinds import KindDefaults, find_importance
@@ -51,12 +52,15 @@ def value_field(
     """Return the worth of a field as if it were new, because a topic does not age: so an index can
     keep it. Accesses of the sections beneath the field count for it.
     """
+    importance = find_importance(kinds, part[0].kind, part[0].importance)
+    return _value_new(count_field(part, accesses), part[0].priority, importance)
+
+
+# A note may have thousands of fields, and most of them have the same.
+@lru_cache(maxsize=256)
+def _value_new(n_accesses: int, priority: str | None, importance: float) -> float:
     return compute_worth(
-        age_s=0.0,
-        half_life=1.0,
-        n_accesses=count_field(part, accesses),
-        priority=part[0].priority,
-        importance=find_importance(kinds, part[0].kind, part[0].importance),
+        age_s=0.0, half_life=1.0, n_accesses=n_accesses, priority=priority, importance=importance
     ).value
 
 
