@@ -106,8 +106,8 @@ def heading_text(lines: Sequence[str], block: Block) -> str:
     return _strip_inline(text[: 2 * HEADING_LIMIT_CHARS])[:HEADING_LIMIT_CHARS]
 
 
-# Notes repeat headings, so slugs are cached.
-@lru_cache(maxsize=1024)
+# Notes repeat headings, and an edit splits the same note several times, so slugs are cached.
+@lru_cache(maxsize=4096)
 def make_slug(text: str) -> str:
     """The slug of a heading: letters and digits of any script in lower case, words joined by `-`;
     `section` if nothing is left.

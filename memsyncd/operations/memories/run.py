@@ -37,9 +37,10 @@ from memsyncd.core.editing.topics import (
     find_relation_faults,
     merge_relations,
 )
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.linkgraph import find_section, note_of
 from memsyncd.core.markdown.links import Mention
-from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.markdown.parse import make_sections
 from memsyncd.core.model import ARCHIVED, Meta
 from memsyncd.core.paths import NotePath
 from memsyncd.core.search.tasks import BLOCKED, FINISHED
@@ -324,7 +325,7 @@ def plan_set(
         if note.file is not None and data != note.file.data:
             put = make_put(workspace.scope, note.file.path, data, note.file, way_out=WAY_OUT)
             puts.append(put)
-        for name, item in _describe(config, path, data, note):
+        for name, item in _describe(path, data, note):
             items[name].append(item)
     return MemoryPlan(
         puts=tuple(puts),
@@ -385,15 +386,18 @@ def _find_protected(
     }
 
 
-def _describe(
-    config: Config, path: str, data: bytes, changed: _ChangedNote
-) -> Iterator[tuple[str, MemoryItem]]:
+def _describe(path: str, data: bytes, changed: _ChangedNote) -> Iterator[tuple[str, MemoryItem]]:
     """Yield the memories of a note, each with the name of its list in the answer."""
-    note = parse_note(NotePath(path), data, config.chunking)
-    sections = {section.anchor: section for section in note.sections}
+    anchors = {
+        anchor: changed.moved.get(anchor, anchor) for anchor in changed.states if anchor is not None
+    }
+    lines = decode_note(path, data).lines
+    own = [each for each in split_note_sections(path, data) if each.anchor in anchors.values()]
+    meta = read_note_meta(path, data)
+    sections = {section.anchor: section for section in make_sections(path, lines, own, meta, ())[0]}
     for anchor, state in changed.states.items():
-        section = sections.get(changed.moved.get(anchor, anchor)) if anchor is not None else None
-        item = describe_memory(path, data, section, note.n_lines)
+        section = sections.get(anchors[anchor]) if anchor is not None else None
+        item = describe_memory(path, data, section, len(lines))
         if isinstance(state, str):
             yield "skipped", replace(item, reason=state)
         else:
