@@ -458,10 +458,10 @@ def _match_by_place(n_old: int, n_new: int, matches: dict[int, int]) -> None:
 
 
 def _read_id(path: str, lines: Sequence[str], section: RawSection) -> str:
-    comment = section.blocks[0]
-    # An id in the front matter belongs to the note. Most comments state none.
-    if not section.level or comment.kind != HTML:
+    # An id in the front matter belongs to the note, and most comments state none.
+    if not section.level or section.blocks[0].kind != HTML:
         return ""
+    comment = section.blocks[0]
     if not any("id" in line.lower() for line in lines[comment.start : comment.end]):
         return ""
     meta, _ = find_section_meta(path, lines, section.start + 1, section.end)

@@ -15,6 +15,7 @@ from memsyncd.core.editing.sections import (
     make_heading_line,
     replace_section,
     split_note_sections,
+    trace_sections,
 )
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
@@ -123,10 +124,13 @@ def drop_blank_end(lines: list[str]) -> list[str]:
 
 
 @given(notes(), notes(), st.sampled_from([b"", b"\n", b"\r\n", b"\n\n", b"\r"]))
+@example(b"---\nk: v\n---\n\n# a\n", b"# b\n", b"\n")
 def test_a_text_that_is_extended_keeps_its_sections(old: bytes, more: bytes, end: bytes) -> None:
     new = old + end + more
+    before, after = (split_note_sections("n.md", data) for data in (old, new))
+    traces = trace_sections("n.md", old)
+    assert [f"n.md#{trace.slugs}" for trace in traces] == [section.anchor for section in before]
     if is_extended("n.md", old, new):
-        before, after = (split_note_sections("n.md", data) for data in (old, new))
         names = [[(section.anchor, section.start) for section in part] for part in (before, after)]
         assert names[1][: len(before)] == names[0]
 
