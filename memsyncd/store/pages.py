@@ -39,17 +39,19 @@ _WORTH = (
     "-exp(min(0, s.moment - :now) / (coalesce(:half_lives ->> s.kind, :half_life) * 86400.0))"
     f" * (1 + ln(1 + {{n}}) / 10) * coalesce(:priorities ->> s.priority, {_RANK} / :usual)"
 )
-_N_ACCESSES = "coalesce((SELECT n FROM accessed WHERE anchor = f.path || '#' || s.slugs), 0)"
-# The keys of sections, the smallest first. The key of a note is the smallest one of its sections.
+# The keys of sections, the smallest first; a statement with them needs the two parts below. The key
+# of a note is the smallest one of its sections.
 SORT_KEYS: Mapping[OrderName, str] = {
     "importance": f"-{_RANK}",
     "priority": f"10 * coalesce(substr(s.priority, 2), 9) - {_RANK}",
     "recency": f"-julianday({DAY})",
-    "worth": _WORTH.format(n=_N_ACCESSES),
+    "worth": _WORTH.format(n="coalesce(accessed.n, 0)"),
 }
 WITH_ACCESSES = (
     "WITH accessed(anchor, n) AS MATERIALIZED (SELECT key, value FROM json_each(:accesses)) "
 )
+# A join, because SQLite makes no index for a subquery in an expression.
+JOIN_ACCESSES = " LEFT JOIN accessed ON accessed.anchor = f.path || '#' || s.slugs"
 # The key of notes without sections, if it depends on a time: they come first.
 _FIRST_KEY = -1e9
 
@@ -102,8 +104,8 @@ def find_page(
         key = f"coalesce(min({SORT_KEYS[order.name]}), {_FIRST_KEY})"
         statement = (
             f"{WITH_ACCESSES}SELECT f.path, {key} AS k"
-            f" {source}{_where(limits)} GROUP BY f.id {f'HAVING {after}' if after else ''}"
-            " ORDER BY k, f.path LIMIT :limit"
+            f" {source}{JOIN_ACCESSES}{_where(limits)} GROUP BY f.id"
+            f" {f'HAVING {after}' if after else ''} ORDER BY k, f.path LIMIT :limit"
         )
         return reader.rows(statement, bindings)
     is_sortable = is_narrow and _are_few(reader, [condition], bindings)
@@ -264,8 +266,8 @@ _ANCHORS = (
 )
 _KEYS = (
     f"{WITH_ACCESSES}SELECT f.path, min({{key}}) FROM json_each(:files) v"
-    " CROSS JOIN files f ON f.id = v.value CROSS JOIN sections s ON s.file = f.id{where}"
-    " GROUP BY f.id"
+    " CROSS JOIN files f ON f.id = v.value CROSS JOIN sections s ON s.file = f.id"
+    f"{JOIN_ACCESSES}{{where}} GROUP BY f.id"
 )
 
 

@@ -30,7 +30,7 @@ from memsyncd.store.counts import (
 )
 from memsyncd.store.filters import compile_hidden, compile_section_filters
 from memsyncd.store.groups import GroupTimes, compute_times
-from memsyncd.store.pages import SORT_KEYS, WITH_ACCESSES, OrderName
+from memsyncd.store.pages import JOIN_ACCESSES, SORT_KEYS, WITH_ACCESSES, OrderName
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.schema import HAS_NO_TASK, OPEN_WORK
 from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
@@ -189,7 +189,7 @@ _N_OF_TASK = (
     f" {_IS_OF_PROJECT}"
 )
 _FIRST_OF_PROJECT = (
-    f"{WITH_ACCESSES}SELECT {_WORK_COLUMNS} {FROM_SECTIONS} WHERE {_IS_OF_PROJECT}"
+    f"{WITH_ACCESSES}SELECT {_WORK_COLUMNS} {FROM_SECTIONS}{JOIN_ACCESSES} WHERE {_IS_OF_PROJECT}"
     f" ORDER BY {{key}}, s.at DESC, f.path, s.start_line LIMIT :most"
 )
 _N_OF_PROJECT = f"SELECT count(*), count(DISTINCT s.file) {_OF_PROJECT}"
