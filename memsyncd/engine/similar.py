@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, product
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, groupby, product
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topics import split_values
@@ -32,8 +32,8 @@ from memsyncd.store.search import count_matching, find_candidates
 from memsyncd.store.sections import (
     StoredSection,
     read_digest,
+    read_section,
     read_section_titles,
-    read_sections_of,
 )
 from memsyncd.store.texts import read_note_text, read_texts
 
@@ -99,16 +99,16 @@ def compare_sections(
     similar first: the similarity of the whole section, or of the most similar value of a field.
     """
     compared: list[tuple[float, SimilarSection]] = []
-    for path in sorted({anchor.rpartition("#")[0] for anchor in anchors}):
+    for path, of_note in groupby(sorted(anchors, key=_get_path), _get_path):
         digest = read_digest(reader, path) or ""
-        for section, text in read_section_texts(reader, path):
-            if section.anchor in anchors:
-                values = [*map(find_features, split_values(text))]
-                similarity = max(compute_similarity(*pair) for pair in product(texts, values))
-                described = describe_similar(
-                    reader, workspace, section, digest, similarity, config, now_s
-                )
-                compared.append((similarity, described))
+        stored = [found[1] for anchor in of_note if (found := read_section(reader, anchor))]
+        for section, text in read_section_texts(reader, path, stored):
+            values = [*map(find_features, split_values(text))]
+            similarity = max(compute_similarity(*pair) for pair in product(texts, values))
+            described = describe_similar(
+                reader, workspace, section, digest, similarity, config, now_s
+            )
+            compared.append((similarity, described))
     compared.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start_line))
     return [section for _, section in compared]
 
@@ -139,12 +139,18 @@ def describe_similar(
     )
 
 
-def read_section_texts(reader: Reader, path: str) -> Iterator[tuple[StoredSection, str]]:
-    """Yield the sections of a note with their texts, without front matter and the texts of the
+def _get_path(anchor: str) -> str:
+    return anchor.rpartition("#")[0]
+
+
+def read_section_texts(
+    reader: Reader, path: str, sections: Iterable[StoredSection]
+) -> Iterator[tuple[StoredSection, str]]:
+    """Yield these sections of a note with their texts, without front matter and the texts of the
     sections beneath.
     """
     lines = read_note_text(reader, path).split("\n")
     n_front_lines = count_front_lines(path, lines)
-    for section in read_sections_of(reader, path):
+    for section in sections:
         first = max(section.span.start - 1, n_front_lines)
         yield section, "\n".join(lines[first : section.span.end])

@@ -47,10 +47,9 @@ PROPERTIES_WEIGHT = 2.0
 # Rows that tie with the last row within the limit count as well, if they are no more than this;
 # else the first by path fill the limit.
 N_TIES = 100
-# Of rows that tie, about the first so many that SQLite finds: in a large index nearly all chunks
-# may tie for a word. Finding more of them scores all matches again, so with the best rows as many
-# are read as often tie: one for so many chunks.
-MAX_TIED, CHUNKS_PER_TIED = 5_000, 50
+# The most rows that tie with the last and are put in order: in a large index nearly all chunks may
+# tie for a word.
+MAX_TIED = 300
 # Up to this number, all matches are read: SQLite puts rows to limit into a b-tree, which takes
 # longer. If there are more, SQLite returns only the best.
 MAX_SORTED = 1_600
@@ -429,19 +428,12 @@ def _score_best(
     """Return the best chunks that pass, with their raw scores, the best first: `limit` at least if
     there are as many, and chunks that tie with the last.
     """
-    usual = min(MAX_TIED, max(N_TIES, read_last_chunk(reader) // CHUNKS_PER_TIED))
 
-    def score(
-        conditions: str, n_needed: int, n_tied: int = usual
-    ) -> tuple[list[tuple[Any, ...]], bool]:
+    def score(conditions: str, n_needed: int) -> tuple[list[tuple[Any, ...]], bool]:
         """Return the best, and whether there are no more."""
-        statement, most = _BEST.format(weights=_WEIGHTS, allowed=conditions), n_needed + n_tied
+        statement, most = _BEST.format(weights=_WEIGHTS, allowed=conditions), n_needed + MAX_TIED
         rows = reader.rows(statement, {**bound, "most": most})
-        if len(rows) < most:
-            return rows, True
-        if n_tied < MAX_TIED and rows[-1][1] == rows[limit - 1][1]:
-            return score(conditions, n_needed, MAX_TIED)
-        return rows, False
+        return rows, len(rows) < most
 
     share = estimate_passing(reader, allowed) if allowed.checked else 0.0
     if not share or share < LEAST_PASSING:
@@ -457,7 +449,8 @@ def _score_best(
         passing += [row for row in checked if row[0] in chunks]
         if len(passing) >= limit and checked[-1][1] < passing[limit - 1][1]:
             return passing
-    return passing if are_all else score(allowed.allowed, limit)[0]
+    is_enough = are_all or len(passing) >= limit
+    return passing if is_enough else score(allowed.allowed, limit)[0]
 
 
 def estimate_passing(reader: Reader, allowed: MatchFilters) -> float:

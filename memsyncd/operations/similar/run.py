@@ -71,6 +71,7 @@ from memsyncd.store.sections import (
     read_outlines,
     read_section_titles,
     read_sections,
+    read_sections_of,
 )
 from memsyncd.store.texts import read_note_text
 
@@ -154,17 +155,15 @@ def _read_subject(
 
 def _read_named(reader: Reader, name: str) -> _Subject:
     """Return a section by its anchor, or all sections of a note by its path."""
-    path, only = find_spelling(reader, name), None
-    if read_digest(reader, path) is None:
-        if "#" not in name:
-            raise NoteNotFound(f"there is no note at {name}", hint=NOTES_HINT)
+    path = find_spelling(reader, name)
+    if read_digest(reader, path) is not None:
+        sections = read_sections_of(reader, path)
+    elif "#" in name:
         path, section = find_stored_section(reader, name)
-        only = section.anchor
-    texts = {
-        section.anchor: text
-        for section, text in read_section_texts(reader, path)
-        if only in (None, section.anchor)
-    }
+        sections = [section]
+    else:
+        raise NoteNotFound(f"there is no note at {name}", hint=NOTES_HINT)
+    texts = {section.anchor: text for section, text in read_section_texts(reader, path, sections)}
     every = tuple(texts.values())
     # A heading alone is like many others.
     parts = tuple(text for text in every if len(find_features(text)) >= MIN_FEATURES) or every
@@ -181,13 +180,10 @@ def _read_topics(
     """Return the texts of the sections of any of these topics, by anchor."""
     of_topics = Filters(topic=[*topics], include_archived=params.include_archived)
     filters = complete_filters(of_topics, config, options.now_s)
-    notes = sorted(stream_notes(reader, filters=filters), key=by_path)
-    anchors = {section.anchor for note in notes for section in note.sections}
     return {
         section.anchor: text
-        for note in notes
-        for section, text in read_section_texts(reader, note.path)
-        if section.anchor in anchors
+        for note in sorted(stream_notes(reader, filters=filters), key=by_path)
+        for section, text in read_section_texts(reader, note.path, note.sections)
     }
 
 
