@@ -393,8 +393,10 @@ class _Page:
 
     def _add_files(self, files: Sequence[int]) -> None:
         """Add these notes by the keys of all their sections."""
-        unseen = {"files": encode_numbers([each for each in files if each not in self._seen])}
-        self._seen.update(files)
+        # A note is listed once for each of its recalled sections.
+        new = {each for each in files if each not in self._seen}
+        unseen = {"files": encode_numbers(new)}
+        self._seen |= new
         accesses = {}
         if self._accesses:
             anchors = (row[0] for row in self._reader.rows(_ANCHORS, unseen))
