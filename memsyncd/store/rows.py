@@ -331,18 +331,7 @@ def change_note(
     ]
     plan = _change_chunks(connection, rows, ids, file_id, note, sections.ids, existing)
     _delete_sections(connection, sections.removed)
-    new_details = _list_details(file_id, note, sections.ids)
-    added, are_links_new = delete_differing(connection, details, new_details, is_moved=is_moved)
-    rows.collect(file_id, note.path, added)
-    _note_changes(
-        rows.leading,
-        file_id,
-        details,
-        new_details,
-        are_links_new=are_links_new,
-        is_moved=is_moved,
-        is_parted=sections.is_parted,
-    )
+    _change_details(connection, rows, file_id, note, sections, details, is_moved=is_moved)
     standings = _find_standings(note)
     if {*connection.execute(_STANDINGS_OF_FILE, (file_id,))} != standings:
         connection.execute("DELETE FROM standing_files WHERE file = ?", (file_id,))
@@ -403,17 +392,7 @@ def patch_note(
         rows.valued.add(file_id)
     _patch_text(connection, file_id, patch)
     connection.execute(_FILE_UPDATE, file_row)
-    new_details = _list_details(file_id, note, sections.ids)
-    added, are_links_new = delete_differing(connection, details, new_details)
-    rows.collect(file_id, note.path, added)
-    _note_changes(
-        rows.leading,
-        file_id,
-        details,
-        new_details,
-        are_links_new=are_links_new,
-        is_parted=sections.is_parted,
-    )
+    _change_details(connection, rows, file_id, note, sections, details)
     # The standings of the other sections of the file stay.
     move_standings(connection, file_id, stat)
     _collect_standings(rows, file_id, _find_standings(note), stat)
@@ -542,6 +521,33 @@ def drop_note(connection: apsw.Connection, rows: Rows, file_id: int, path: str) 
     forget_links(connection, rows.leading, path)
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
+
+
+def _change_details(
+    connection: apsw.Connection,
+    rows: Rows,
+    file_id: int,
+    note: Note,
+    sections: _SectionChanges,
+    before: Details,
+    *,
+    is_moved: bool = False,
+) -> None:
+    """Delete the details that differ from those of the note, and collect the new ones. `before`
+    are the stored details of the sections that may have changed.
+    """
+    after = _list_details(file_id, note, sections.ids)
+    added, are_links_new = delete_differing(connection, before, after, is_moved=is_moved)
+    rows.collect(file_id, note.path, added)
+    _note_changes(
+        rows.leading,
+        file_id,
+        before,
+        after,
+        are_links_new=are_links_new,
+        is_moved=is_moved,
+        is_parted=sections.is_parted,
+    )
 
 
 def _change_chunks(
