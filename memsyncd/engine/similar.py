@@ -8,6 +8,7 @@ from itertools import accumulate, groupby, product
 from memsyncd.config import Config
 from memsyncd.core.editing.topics import split_values
 from memsyncd.core.markdown.frontmatter import count_front_lines
+from memsyncd.core.markdown.linkgraph import note_of
 from memsyncd.core.search.filters import Filters as StoreFilters
 from memsyncd.core.search.ranking import ChunkRow
 from memsyncd.core.search.similarity import (
@@ -99,7 +100,7 @@ def compare_sections(
     similar first: the similarity of the whole section, or of the most similar value of a field.
     """
     compared: list[tuple[float, SimilarSection]] = []
-    for path, of_note in groupby(sorted(anchors, key=_get_path), _get_path):
+    for path, of_note in groupby(sorted(anchors, key=note_of), note_of):
         digest = read_digest(reader, path) or ""
         stored = [found[1] for anchor in of_note if (found := read_section(reader, anchor))]
         for section, text in read_section_texts(reader, path, stored):
@@ -137,10 +138,6 @@ def describe_similar(
         similarity=round(similarity, 3),
         **describe_meta(section, config.kinds, now_s),
     )
-
-
-def _get_path(anchor: str) -> str:
-    return anchor.rpartition("#")[0]
 
 
 def read_section_texts(
