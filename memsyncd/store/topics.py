@@ -79,6 +79,13 @@ def value_note(
     return *(_value(visible, kinds, saved_s) if visible else (None, None)), *whole
 
 
+Weight = tuple[int, str | None, float]
+"""The level, priority and importance of a section."""
+# Many notes of so few sections have the same weights. A longer note would take kilobytes of the
+# cache with each section that is appended to it.
+MOST_ALIKE = 16
+
+
 def _value(
     sections: Sequence[TopicRow], kinds: Mapping[str, KindDefaults], saved_s: float
 ) -> tuple[float, float]:
@@ -91,19 +98,20 @@ def _value(
         if weight is None:
             weight = of_kinds[kind] = find_importance(kinds, kind, None)
         weights.append((level, priority, weight))
-    return _value_weights(tuple(weights)), latest
+    find = _value_alike if len(weights) <= MOST_ALIKE else _value_weights
+    return find(tuple(weights)), latest
 
 
-@lru_cache(maxsize=256)
-def _value_weights(weights: tuple[tuple[int, str | None, float], ...]) -> float:
-    """Return the value of a topic from the level, priority and importance of its sections: many
-    notes have the same.
-    """
+def _value_weights(weights: tuple[Weight, ...]) -> float:
+    """Return the value of a topic from the weights of its sections."""
     sections = [
         TopicSection("", level, None, priority, importance, None, 0)
         for level, priority, importance in weights
     ]
     return value_topic(sections, {}, {})
+
+
+_value_alike = lru_cache(maxsize=256)(_value_weights)
 
 
 class Topics:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update
 from memsyncd.store.integrity import compare_note, read_recorded
 from memsyncd.store.lookup import count_passing, count_sections, stream_notes
 from memsyncd.store.pool import Reader
-from memsyncd.store.topics import Topics
+from memsyncd.store.topics import TopicRow, Topics, value_note
 from memsyncd.store.work import (
     OutlinedWork,
     ProjectSections,
@@ -246,6 +247,20 @@ def check_folders(reader: Reader) -> None:
     assert measure_folders(reader, [*sizes, "nowhere"]) == sizes
     rows = reader.rows("SELECT value FROM counts WHERE field = ?", (FOLDER,))
     assert {folder for (folder,) in rows} == sizes.keys()
+
+
+def test_a_note_that_grows_section_by_section_leaves_nothing_in_memory_of_its_earlier_lengths() -> (
+    None
+):
+    sections: list[TopicRow] = [(f"s-{n}", 2, "decision", None, None, None, n) for n in range(600)]
+    tracemalloc.start()
+    try:
+        for n in range(1, len(sections)):
+            value_note("decisions.md", 0, sections[:n], DEFAULT_KINDS)
+        kept_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 100_000
 
 
 def check_topics(reader: Reader, *, is_all: bool) -> None:
