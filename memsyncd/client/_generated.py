@@ -605,6 +605,7 @@ class GeneratedMethods(Closing):
         *,
         min_similarity: float = 0.7,
         limit: int = 20,
+        timeout_s: float | None = None,
         **filters: Unpack[Filters],
     ) -> types.Duplicates:
         """Plan which sections to merge: groups of near copies. Nothing is changed.
@@ -612,13 +613,14 @@ class GeneratedMethods(Closing):
         `min_similarity`: The share of words, and of pairs of adjacent words, that copies have in
         common at least.
         `limit`: At most so many groups.
+        `timeout_s`: How long the answer may take.
         """
         params: dict[str, Any] = {
             "min_similarity": min_similarity,
             "limit": limit,
             "filters": convert_filters(filters),
         }
-        answer: types.Duplicates = self._connection.ask("duplicates", params)
+        answer: types.Duplicates = self._connection.ask("duplicates", params, time_s=timeout_s)
         return answer
 
     def stats(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from memsyncd.client.connection import Client, connect
+from memsyncd.client.connection import Client, NoAnswer, connect
 from memsyncd.client.words import name_workspace
 from memsyncd.errors import NoDaemon, WorkspaceNotFound
 
@@ -99,9 +99,9 @@ class WorkspaceConnection:
                 self._client = self.connect()
             try:
                 return self._client.wait(self._client.send(method, **params), timeout_s=timeout_s)
-            except NoDaemon:
-                # The next call connects again. This call is not repeated, because the daemon may
-                # have executed it.
+            except (NoDaemon, NoAnswer):
+                # The next call connects again, and the daemon ends a read that nobody waits for.
+                # This call is not repeated, because the daemon may have executed it.
                 self.close()
                 raise
 

@@ -89,7 +89,8 @@ class Call(Protocol):
         self, read: Callable[[], T], *, on_disk: bool = False, is_long: bool = False
     ) -> T:
         """Call `read` in a thread and return its result. `on_disk` says that it reads notes;
-        `is_long` that its time grows with the workspace, and that it reads in steps.
+        `is_long` that its time grows with the workspace, and that it reads in steps. Raises
+        NotFresh when the time of the request, its `timeout_ms`, is over.
         """
 
     async def run_job(self, job: JobFactory[T], *, is_write: bool = False) -> T:

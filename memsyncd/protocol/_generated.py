@@ -1059,6 +1059,7 @@ FIELDS: dict[str, dict[str, str]] = {
         'min_similarity': 'The share of words, and of pairs of adjacent words, that copies have in common at least.',
         'limit': 'At most so many groups.',
         'filters': 'Only sections that pass these.',
+        'timeout_ms': 'How long the answer may take.',
     },
     'Copy': {
         'id': 'A short name of the anchor, which every command takes: 8 hexadecimal digits, of which 6 are enough if no other section has them. Empty for a whole note.',

@@ -42,6 +42,7 @@ from memsyncd.server.reads import (
     WAIT_S,
     Reads,
     make_stall_error,
+    request_arrival_s,
     wait_for_work,
     wait_unless_stalled,
     wait_until_open,
@@ -161,15 +162,21 @@ class ServerCall:
 
     # --- reads ---
 
+    @cached_property
+    def _end_s(self) -> float:
+        """When the time of the request is over, by its `timeout_ms`."""
+        timeout_ms = getattr(self._params, "timeout_ms", None)
+        return request_arrival_s(self._clock) + timeout_ms / 1000 if timeout_ms else math.inf
+
     async def read(
         self,
         read: Callable[[], T],
         *,
         on_disk: bool = False,
         is_long: bool = False,
-        limit_s: float = math.inf,
+        limit_s: float | None = None,
     ) -> T:
-        end_s = self._clock.now_s() + limit_s
+        end_s = self._end_s if limit_s is None else self._clock.now_s() + limit_s
         disk_of = self.workspace if on_disk else None
         return await self._reads.run(read, end_s, disk_of=disk_of, is_long=is_long)
 

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -183,6 +184,16 @@ def test_changes_are_notified_first_those_since_a_generation(memory: Memsyncd) -
 
 
 # --- which workspace, and over which connection ---
+
+
+def test_the_daemon_ends_a_read_that_the_program_no_longer_waits_for(memory: Memsyncd) -> None:
+    connection = memory._connection
+    with pytest.raises(NoAnswer):
+        connection._call("search", 0.2, query="x", min_generation=1_000_000)
+    # The suite limits the time of a test.
+    while not any(each["abandoned_total"] for each in connection._call("metrics", 45)["requests"]):
+        time.sleep(0.01)
+    assert memory.count() > 0
 
 
 def test_the_workspace_is_named_by_id_name_or_any_path_in_it(

@@ -1,4 +1,4 @@
-"""Which plans wait for the turn of long works."""
+"""Which plans wait for the turn of long works, and when a long work ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from memsyncd.errors import NotFresh
 from memsyncd.operations.table import OPERATIONS
 from memsyncd.operations.upkeep import rules
 from memsyncd.server.reads import Reads
+from tests.growing import write_notes
 from tests.server.test_handlers import HandlersBench, run
 
 NOTE = "# Log\n\n## Old\n<!-- memory: {created: 2020-01-01} -->\n\ntext\n"
@@ -54,5 +56,33 @@ def test_only_plans_that_may_read_much_wait_for_long_works(
         monkeypatch.setattr(rules, "MAX_LISTED", 0)
         monkeypatch.setattr(rules, "MAX_WALKED", 0)
         assert await is_long("archive")
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("duplicates", {}),
+        ("archive", {"path": ".memories"}),
+        ("archive.restore", {"path": ".memories"}),
+        ("cleanup", {"apply": True}),
+    ],
+)
+def test_a_long_work_ends_when_the_time_of_its_request_is_over(
+    method: str, params: dict[str, Any], tmp_path: Path
+) -> None:
+    root = tmp_path / "notes"
+    root.mkdir()
+    write_notes(root, 100)
+
+    async def scenario(bench: HandlersBench) -> None:
+        workspace = await bench.add(root)
+        limited = msgspec.convert(params | {"timeout_ms": 1}, OPERATIONS[method].params)
+        with pytest.raises(NotFresh):
+            await bench.ask(method, limited)
+        # It has set its turn free, and left no word of its progress.
+        assert await bench.ask(method, msgspec.convert(params, OPERATIONS[method].params))
+        assert not workspace.condition.notices
 
     run(tmp_path, scenario)

@@ -100,6 +100,7 @@ class DuplicatesParams(WorkspaceParams, frozen=True, kw_only=True):
     limit: Limit = 20
     """At most so many groups."""
     filters: Filters = Filters()
+    timeout_ms: TimeoutMs | None = None
 
 
 class Copy(SectionPlace, frozen=True, kw_only=True):
