@@ -2,8 +2,8 @@
 
 `outlooks` has each combination of these values that a memory has, or has had since the index was
 tidied. `sections.outlook` leads from the first section of a memory to them. An index has the
-memories of each outlook in the order of their moments. So the memories that a plan changes are
-counted from the index alone.
+memories of each outlook in the order of their moments, and `outlook_times` their numbers by periods
+of six days. So the memories that a plan changes are counted without reading them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from memsyncd.core.memories import SECTION_LEVEL, Outlook, find_outlook, split_m
 from memsyncd.store.connection import transaction
 from memsyncd.store.details import Row
 from memsyncd.store.pool import Reader, encode_numbers
+from memsyncd.store.schema import PERIOD_BITS
 from memsyncd.store.sections import ANCHOR, decode_texts, encode_anchors
 
 # --- commits ------------------------------------------------------------------------------------
@@ -149,6 +150,11 @@ _COUNTS = (
     f"SELECT (SELECT json_array(count(*), coalesce(sum(s.id * s.id & {_MASK}), 0))"
     f" FROM sections s WHERE {_IS_IN_RANGE}) FROM json_each(?) r ORDER BY r.key"
 )
+_SUMS = (
+    "SELECT (SELECT json_array(coalesce(sum(n), 0), coalesce(sum(total), 0)) FROM outlook_times"
+    " WHERE outlook = r.value ->> 0 AND period >= r.value ->> 1 AND period < r.value ->> 2)"
+    " FROM json_each(?) r ORDER BY r.key"
+)
 _IN_RANGES = f"FROM json_each(?) r CROSS JOIN sections s ON {_IS_IN_RANGE}"
 _IDS = f"SELECT s.id {_IN_RANGES}"
 _TIMES = (
@@ -160,14 +166,22 @@ _NAMED = (
     " CROSS JOIN sections s ON s.file = f.id AND s.slugs = v.value ->> 1"
     " WHERE s.outlook IS NOT NULL"
 )
-# An index has these columns.
-_EXPIRED = (
-    "FROM sections s WHERE s.expires <= max(:local, :utc)"
-    " AND s.expires <= iif(substr(s.expires, -1) = 'Z', :utc, :local)"
+_HAS_EXPIRED = (
+    "expires <= max(:local, :utc) AND expires <= iif(substr(expires, -1) = 'Z', :utc, :local)"
     # The sign keeps SQLite from the index by outlook, by which it would read most memories.
-    " AND +s.outlook IN (SELECT id FROM outlooks WHERE NOT is_archived)"
+    " AND +outlook IN (SELECT id FROM outlooks WHERE NOT is_archived)"
 )
-MANY_EDGES = 8
+# An index has these columns.
+_EXPIRED = f"SELECT id, outlook, moment FROM sections WHERE {_HAS_EXPIRED}"
+_EXPIRED_TIMES = (
+    "SELECT outlook, period, expires, n, total FROM outlook_times"
+    f" WHERE expires <> '' AND {_HAS_EXPIRED}"
+)
+_EXPIRED_WITHIN = (
+    f"SELECT s.outlook, s.moment, count(*), sum(s.id * s.id & {_MASK}) FROM json_each(?) v"
+    " CROSS JOIN sections s ON s.expires = v.value ->> 1 AND s.outlook = v.value ->> 0"
+    " AND s.moment >= v.value ->> 2 AND s.moment < v.value ->> 3 GROUP BY s.outlook, s.moment"
+)
 _PLACES = (
     "SELECT s.id, f.path FROM json_each(?) v CROSS JOIN sections s ON s.id = v.value"
     " CROSS JOIN files f ON f.id = s.file ORDER BY f.path, s.start_line"
@@ -182,6 +196,17 @@ class Range(NamedTuple):
     outlook: int
     first: int
     after: int
+
+    def divide(self) -> tuple[Range, list[Range]]:
+        """Return the whole periods of this range, with the numbers of periods in place of moments,
+        and the ranges before and after them.
+        """
+        first, after = -(-self.first >> PERIOD_BITS), self.after >> PERIOD_BITS
+        if first >= after:
+            return Range(self.outlook, first, first), [self]
+        before, behind = first << PERIOD_BITS, after << PERIOD_BITS
+        rest = self._replace(after=before), self._replace(first=behind)
+        return Range(self.outlook, first, after), [each for each in rest if each.first < each.after]
 
 
 class TimedMemory(NamedTuple):
@@ -207,9 +232,20 @@ def read_outlooks(reader: Reader) -> dict[int, Outlook]:
 
 def count_memories(reader: Reader, ranges: Sequence[Range]) -> list[tuple[int, int]]:
     """Return for each range the number of its memories, and the sum of the marks of their first
-    sections. The index alone is read.
+    sections. The time grows with the number of periods, and with the memories of the two periods in
+    which a range begins and ends.
     """
-    rows = reader.rows(_COUNTS, (json.dumps(ranges),))
+    divided = [each.divide() for each in ranges]
+    counts = _read_counts(reader, _SUMS, [whole for whole, _ in divided])
+    rest = [(at, part) for at, (_, parts) in enumerate(divided) for part in parts]
+    of_rest = _read_counts(reader, _COUNTS, [part for _, part in rest])
+    for (at, _), (n, total) in zip(rest, of_rest, strict=True):
+        counts[at] = counts[at][0] + n, counts[at][1] + total
+    return counts
+
+
+def _read_counts(reader: Reader, statement: str, ranges: Sequence[Range]) -> list[tuple[int, int]]:
+    rows = reader.rows(statement, (json.dumps(ranges),))
     return [(n, total) for (pair,) in rows for n, total in [json.loads(pair)]]
 
 
@@ -240,25 +276,27 @@ def find_expired(reader: Reader, local: str, utc: str) -> list[tuple[int, int, i
     """Return the memories that have expired at a time, which is given as local time and as UTC, and
     are not archived: the id, the outlook and the moment of the first section of each.
     """
-    statement = f"SELECT s.id, s.outlook, s.moment {_EXPIRED}"
-    return reader.rows(statement, {"local": local, "utc": utc})
+    return reader.rows(_EXPIRED, {"local": local, "utc": utc})
 
 
 def count_expired(
     reader: Reader, local: str, utc: str, edges: Collection[int]
 ) -> list[tuple[int, int, int, int]]:
-    """Count the memories of `find_expired` by their outlook and by the `edges` between which their
-    moments lie. Each row has the outlook, the first moment, the number of the memories, and the sum
-    of the marks of their first sections. With many edges, there is a row for each moment.
+    """Count the memories of `find_expired`. Each row has an outlook, a moment, the number of the
+    memories, and the sum of the marks of their first sections. No edge lies between the moments of
+    these memories, nor between them and the moment of the row.
     """
-    groups = ["s.moment"]
-    if len(edges) <= MANY_EDGES:
-        groups = [f"s.moment >= {edge}" for edge in edges]
-    statement = (
-        f"SELECT s.outlook, min(s.moment), count(*), sum(s.id * s.id & {_MASK}) {_EXPIRED}"
-        f" GROUP BY {', '.join(('s.outlook', *groups))}"
-    )
-    return reader.rows(statement, {"local": local, "utc": utc})
+    with_edges = {edge >> PERIOD_BITS for edge in edges}
+    counts: list[tuple[int, int, int, int]] = []
+    divided: list[tuple[int, str, int, int]] = []
+    rows = reader.rows(_EXPIRED_TIMES, {"local": local, "utc": utc})
+    for outlook, period, expires, n, total in rows:
+        first = period << PERIOD_BITS
+        if period in with_edges:
+            divided.append((outlook, expires, first, period + 1 << PERIOD_BITS))
+        else:
+            counts.append((outlook, first, n, total))
+    return counts + reader.rows(_EXPIRED_WITHIN, (json.dumps(divided),))
 
 
 def place_memories(reader: Reader, sections: Iterable[int]) -> list[tuple[int, str]]:

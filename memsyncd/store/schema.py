@@ -23,8 +23,10 @@ and `counts` (`store/counts`) have sums that each commit keeps, and `files.salie
 topic (`store/topics`). `counts.last` is the time of the last visible section of a task or session
 (`store/groups`). `files.generation` is the generation with which the note has changed last.
 `sections.outlook` leads to the values by which plans judge a memory; it is NULL unless the section
-is the first of a memory (`store/outlooks`). `counts.is_many` is 1 for the values of a field that
-may have many: an index has their order, and most changes of notes change none of them.
+is the first of a memory (`store/outlooks`). `outlook_times` has the numbers of these sections by
+outlook, period and expiry, which triggers keep, and the sum of their marks. `counts.is_many` is 1
+for the values of a field that may have many: an index has their order, and most changes of notes
+change none of them.
 
 records.db: numbered migrations that keep everything.
 """
@@ -46,7 +48,22 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it if the same bytes and policy no longer give the same sections, chunks, words and
 # problems.
-READING_VERSION = 27
+READING_VERSION = 28
+# A period of `outlook_times` has so many bits of a moment, in seconds: six days.
+PERIOD_BITS = 19
+_KEEP_TIME = (
+    "INSERT INTO outlook_times(outlook, period, expires, n, total) VALUES(new.outlook,"
+    f" new.moment >> {PERIOD_BITS}, coalesce(new.expires, ''), 1, new.id * new.id & 4294967295)"
+    " ON CONFLICT(outlook, period, expires) DO UPDATE SET n = n + 1, total = total + excluded.total"
+)
+_IS_TIME = (
+    f"outlook = old.outlook AND period = old.moment >> {PERIOD_BITS}"
+    " AND expires = coalesce(old.expires, '')"
+)
+_DROP_TIME = (
+    "UPDATE outlook_times SET n = n - 1, total = total - (old.id * old.id & 4294967295)"
+    f" WHERE {_IS_TIME}; DELETE FROM outlook_times WHERE {_IS_TIME} AND n = 0"
+)
 # How FTS5 merges. No commit merges, because a save would wait for it; `Index.tidy` merges instead.
 # A level with 2 segments is merged, so that queries have few segments to search. Only a level with
 # 512 segments would be merged by a commit; a million chunks have so many. Segments with many
@@ -132,6 +149,24 @@ CREATE TABLE outlooks(
   is_project INTEGER NOT NULL CHECK (is_project IN (0, 1)),
   is_archived INTEGER NOT NULL CHECK (is_archived IN (0, 1))
 ) STRICT;
+
+CREATE TABLE outlook_times(
+  outlook INTEGER NOT NULL,
+  period INTEGER NOT NULL,
+  expires TEXT NOT NULL,
+  n INTEGER NOT NULL CHECK (n >= 0),
+  total INTEGER NOT NULL,
+  PRIMARY KEY (outlook, period, expires)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX outlook_times_expiring ON outlook_times(expires) WHERE expires <> '';
+CREATE TRIGGER sections_added AFTER INSERT ON sections WHEN new.outlook IS NOT NULL
+  BEGIN {_KEEP_TIME}; END;
+CREATE TRIGGER sections_deleted AFTER DELETE ON sections WHEN old.outlook IS NOT NULL
+  BEGIN {_DROP_TIME}; END;
+CREATE TRIGGER sections_left AFTER UPDATE OF outlook, moment, expires ON sections
+  WHEN old.outlook IS NOT NULL BEGIN {_DROP_TIME}; END;
+CREATE TRIGGER sections_joined AFTER UPDATE OF outlook, moment, expires ON sections
+  WHEN new.outlook IS NOT NULL BEGIN {_KEEP_TIME}; END;
 
 CREATE TABLE tags(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,

@@ -55,6 +55,10 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.updated, s.expires, s.day, s.topic,"
         " s.moment, s.is_empty, s.extra, o.lifecycle, o.kind, o.priority, o.importance, o.kinds, o.is_project, o.is_archived"
         " FROM sections s JOIN files f ON f.id = s.file LEFT JOIN outlooks o ON o.id = s.outlook",
+        "outlook times": "SELECT o.lifecycle, o.kind, o.priority, o.importance, o.kinds, o.is_project, o.is_archived,"
+        " t.period, t.expires, t.n FROM outlook_times t JOIN outlooks o ON o.id = t.outlook",
+        "wrong times": "SELECT outlook, moment >> 19, coalesce(expires, ''), count(*), sum(id * id & 4294967295)"
+        " FROM sections WHERE outlook IS NOT NULL GROUP BY 1, 2, 3 EXCEPT SELECT * FROM outlook_times",
         "tags": "SELECT f.path, s.slugs, t.tag FROM tags t JOIN sections s ON s.id = t.section"
         " JOIN files f ON f.id = s.file",
         "names": "SELECT f.path, n.name, n.key FROM names n JOIN files f ON f.id = n.file",

@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import FileStat, Recorded, hash_record, hash_stat
@@ -30,9 +30,10 @@ from memsyncd.store.index import (
     remove_index,
 )
 from memsyncd.store.integrity import Tampering
-from memsyncd.store.outlooks import count_expired
+from memsyncd.store.outlooks import Range, count_expired
 from memsyncd.store.rows import read_stat_row, stat_row
 from memsyncd.store.schema import (
+    PERIOD_BITS,
     QUESTION_INDEXES,
     SCHEMA,
     compute_fingerprint,
@@ -562,7 +563,7 @@ def test_an_outlook_that_no_memory_has_any_more_is_dropped(open_index: Open) -> 
     assert list_importances() == [0.1, 0.4, 0.5]
 
 
-def test_expired_memories_are_found_by_the_index_of_expiries(open_index: Open) -> None:
+def test_expired_memories_are_found_by_the_indexes_of_expiries(open_index: Open) -> None:
     index = open_index()
     with index.pool.acquire(10) as reader:
         traced: list[str] = []
@@ -572,8 +573,32 @@ def test_expired_memories_are_found_by_the_index_of_expiries(open_index: Open) -
         count_expired(reader, "2026-01-01", "2026-01-01", [5])
         reader.connection.trace_v2(0)
         times = {"local": "2026-01-01", "utc": "2026-01-01"}
-        steps = [row[3] for row in reader.rows(f"EXPLAIN QUERY PLAN {traced[0]}", times)]
-    assert "USING COVERING INDEX sections_expiring" in steps[0]
+        by_period = reader.rows(f"EXPLAIN QUERY PLAN {traced[0]}", times)
+        within = reader.rows(f"EXPLAIN QUERY PLAN {traced[-1]}", ("[]",))
+    assert "USING INDEX outlook_times_expiring (expires<?)" in by_period[0][3]
+    assert "USING COVERING INDEX sections_expiring (expires=? AND outlook=? AND moment>?" in str(
+        within
+    )
+
+
+RANGES = st.builds(
+    Range, st.just(1), st.sampled_from([-(2**62), -1, 0, 2**19]) | st.integers(-(2**22), 2**22),
+    st.sampled_from([0, 2**20, 2**62]) | st.integers(-(2**22), 2**22),
+)  # fmt: skip
+
+
+@given(RANGES, st.lists(st.integers(-(2**22), 2**22)))
+@example(Range(1, 3, 2**19), [])
+@example(Range(1, 0, 2**62), [2**19 - 1, 2**19])
+def test_a_range_of_moments_is_divided_into_whole_periods_and_the_rest(
+    range_: Range, moments: list[int]
+) -> None:
+    whole, rest = range_.divide()
+    for moment in (*moments, range_.first, range_.after - 1, range_.after):
+        is_in_whole = whole.first <= moment >> PERIOD_BITS < whole.after
+        n = is_in_whole + sum(each.first <= moment < each.after for each in rest)
+        assert n == (range_.first <= moment < range_.after)
+    assert all(each.after - each.first < 2 << PERIOD_BITS for each in rest)
 
 
 def test_purged_text_leaves_the_files_whatever_it_is(open_index: Open) -> None:
