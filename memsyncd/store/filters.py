@@ -282,11 +282,12 @@ def read_last_chunk(reader: Reader) -> int:
 
 
 def compile_section_filters(
-    reader: Reader, filters: Filters, *, have_text: bool = False
+    reader: Reader, filters: Filters, *, have_text: bool | None = False
 ) -> tuple[str, Bindings]:
     """Compile filters to a condition on sections `s` of files `f`, and its bindings. The sections
     must have a chunk that `compile_filters` lets pass. It is empty if there is nothing to limit.
-    With `have_text`, the sections must also have a text, which takes less to tell.
+    With `have_text`, the sections must also have a text, which takes less to tell. If that is None,
+    sections without a chunk pass, too, and an index may have all that is compared.
 
     Sections are checked once each, however many chunks they have.
     """
@@ -296,7 +297,7 @@ def compile_section_filters(
         conditions, bindings = _exclude_hidden(hidden), _bind_now(hidden, filters)
     if have_text:
         conditions.append(_HAS_TEXT)
-    elif conditions:
+    elif conditions and have_text is not None:
         conditions.append(_HAS_CHUNKS)
     # All chunks of a section are of its file.
     joined = " AND ".join(conditions).replace("c.file", "s.file")

@@ -31,7 +31,7 @@ _IS_DIVIDED = "EXISTS(SELECT 1 FROM sections WHERE file = f.id AND status = 'arc
 _PASSES = (
     "EXISTS(SELECT 1 FROM sections s INDEXED BY sections_by_anchor WHERE s.file = f.id{allowed})"
 )
-_N_SECTIONS = f"SELECT count(*) FROM (SELECT 1 {FROM_SECTIONS}{{where}} LIMIT :most)"
+_N_SECTIONS = "SELECT count(*) FROM (SELECT 1 {source}{where} LIMIT :most)"
 _RANK = "coalesce(s.importance, :ranks ->> s.kind, :rest)"
 OrderName = Literal["importance", "priority", "recency", "worth"]
 # The formula of `compute_worth`.
@@ -83,6 +83,8 @@ def find_page(
     if order.after is not None:
         bindings["after_key"], bindings["after"] = order.after
         after = "(k, f.path) > (:after_key, :after)" if order.name else "f.path > :after"
+    # Nearly all sections have a chunk, and to count these takes several times as long.
+    counted = [*limits, compile_section_filters(reader, filters, have_text=None)[0]]
     passing = [*limits, condition] if condition else limits
     if order.name:
         # Only archived sections may be hidden: a note whose sections have all expired has no key.
@@ -91,7 +93,7 @@ def find_page(
         if (
             is_streamable
             and has_classes(reader)
-            and not (is_limited and _are_few(reader, passing, bindings))
+            and not (is_limited and _are_few(reader, counted, bindings))
         ):
             page = _Page(reader, order, passing, bindings, limit)
             return page.read(None if is_narrow else limits)
@@ -108,7 +110,7 @@ def find_page(
             f" {f'HAVING {after}' if after else ''} ORDER BY k, f.path LIMIT :limit"
         )
         return reader.rows(statement, bindings)
-    is_sortable = is_narrow and _are_few(reader, [condition], bindings)
+    is_sortable = is_narrow and _are_few(reader, counted[-1:], bindings)
     limits += [after] if after else []
     if is_sortable:
         limits.append(condition)
@@ -123,7 +125,9 @@ def find_page(
 
 
 def _are_few(reader: Reader, conditions: Sequence[str], bindings: Mapping[str, Any]) -> bool:
-    statement = _N_SECTIONS.format(where=_where(conditions))
+    where = _where([condition for condition in conditions if condition])
+    source = FROM_SECTIONS if "f." in where else "FROM sections s"
+    statement = _N_SECTIONS.format(source=source, where=where)
     [(n_sections,)] = reader.rows(statement, {**bindings, "most": MAX_SORTED + 1})
     return bool(n_sections <= MAX_SORTED)
 
