@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate, groupby, product
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import accumulate, product
+from typing import NamedTuple
 
 from memsyncd.config import Config
 from memsyncd.core.editing.topics import split_values
 from memsyncd.core.markdown.frontmatter import count_front_lines
-from memsyncd.core.markdown.linkgraph import note_of
 from memsyncd.core.search.filters import Filters as StoreFilters
 from memsyncd.core.search.ranking import ChunkRow
 from memsyncd.core.search.similarity import (
@@ -31,12 +31,13 @@ from memsyncd.operations.similar.declare import (
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import count_matching, find_candidates
 from memsyncd.store.sections import (
+    SectionLines,
     StoredSection,
     read_digest,
     read_section,
-    read_section_titles,
+    read_section_lines,
 )
-from memsyncd.store.texts import read_note_text, read_texts
+from memsyncd.store.texts import NoteLines, read_lines, read_note_text, read_texts
 
 # A text is compared with the chunks that hold any of its rarest words, as many words as match at
 # most so many chunks in total. If even the rarest match more, chunks must hold so many of them.
@@ -66,11 +67,9 @@ def find_nearly_same(
             for row in rows
             if len(words & find_features(texts[row[0]])) >= NEAR_SHARE * len(words)
         }
-        anchors = {title.anchor for title in read_section_titles(reader, near_rows).values()}
-        compared = compare_sections(reader, workspace, anchors, [features], config, now_s)
-    return [section for section in compared if section.similarity >= config.memory.similar_from][
-        :limit
-    ]
+        compared = compare_sections(reader, near_rows, [features])
+        near = [each for each in compared if each.similarity >= config.memory.similar_from]
+        return describe_compared(reader, workspace, near[:limit], config, now_s)
 
 
 def find_sharing(
@@ -88,30 +87,51 @@ def find_sharing(
     return [*find_candidates(reader, match, filters, limit=limit).rows] if match else []
 
 
+class Likeness(NamedTuple):
+    """A section and its similarity to a text, with three digits."""
+
+    anchor: str
+    similarity: float
+
+
 def compare_sections(
     reader: Reader,
-    workspace: Workspace,
-    anchors: Collection[str],
+    sections: Iterable[int],
     texts: Sequence[Features],
+    without: Container[str] = (),
+) -> list[Likeness]:
+    """Compare sections, by their ids, with the most similar of the texts, and return them, the most
+    similar first, without the anchors `without`: by the similarity of the whole section, or of the
+    most similar value of a field.
+    """
+    lines = [each for each in read_section_lines(reader, sections) if each.anchor not in without]
+    places = [NoteLines(each.path, each.start_line, each.end_line) for each in lines]
+    compared: list[tuple[float, SectionLines]] = []
+    for section, text in zip(lines, read_lines(reader, places), strict=True):
+        values = map(find_features, split_values(text))
+        similarity = max(compute_similarity(*pair) for pair in product(texts, values))
+        compared.append((similarity, section))
+    compared.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start_line))
+    return [Likeness(section.anchor, round(similarity, 3)) for similarity, section in compared]
+
+
+def describe_compared(
+    reader: Reader,
+    workspace: Workspace,
+    compared: Iterable[Likeness],
     config: Config,
     now_s: float,
 ) -> list[SimilarSection]:
-    """Describe these sections with their similarity to the most similar of the texts, the most
-    similar first: the similarity of the whole section, or of the most similar value of a field.
-    """
-    compared: list[tuple[float, SimilarSection]] = []
-    for path, of_note in groupby(sorted(anchors, key=note_of), note_of):
-        digest = read_digest(reader, path) or ""
-        stored = [found[1] for anchor in of_note if (found := read_section(reader, anchor))]
-        for section, text in read_section_texts(reader, path, stored):
-            values = [*map(find_features, split_values(text))]
-            similarity = max(compute_similarity(*pair) for pair in product(texts, values))
-            described = describe_similar(
-                reader, workspace, section, digest, similarity, config, now_s
+    """Describe compared sections, which takes several times as long as to compare them."""
+    described: list[SimilarSection] = []
+    for anchor, similarity in compared:
+        if found := read_section(reader, anchor):
+            path, section = found
+            digest = read_digest(reader, path) or ""
+            described.append(
+                describe_similar(reader, workspace, section, digest, similarity, config, now_s)
             )
-            compared.append((similarity, described))
-    compared.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start_line))
-    return [section for _, section in compared]
+    return described
 
 
 def describe_similar(

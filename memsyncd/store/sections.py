@@ -249,6 +249,26 @@ _OF_SECTIONS = (
 )
 
 
+_LINES = (
+    f"SELECT {ANCHOR}, f.path, {TEXT_START}, s.end_line FROM json_each(?) v"
+    " CROSS JOIN sections s ON s.id = v.value CROSS JOIN files f ON f.id = s.file"
+)
+
+
+class SectionLines(NamedTuple):
+    """The lines of a section without front matter and the sections beneath it."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+
+
+def read_section_lines(reader: Reader, sections: Iterable[int]) -> list[SectionLines]:
+    """Return the lines of sections by their ids."""
+    return [*starmap(SectionLines, reader.rows(_LINES, (encode_numbers(sections),)))]
+
+
 class MemoryLines(NamedTuple):
     """A section with all sections beneath it: its lines without front matter, and the values that
     order memories.

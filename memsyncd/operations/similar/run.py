@@ -39,6 +39,7 @@ from memsyncd.engine.redaction import (
 )
 from memsyncd.engine.similar import (
     compare_sections,
+    describe_compared,
     describe_similar,
     find_sharing,
     read_section_texts,
@@ -69,7 +70,6 @@ from memsyncd.store.sections import (
     read_chunks_of,
     read_digest,
     read_outlines,
-    read_section_titles,
     read_sections,
     read_sections_of,
 )
@@ -113,9 +113,7 @@ def find_similar(
         with workspace.acquire(config.search.timeout_s) as reader:
             topics = _find_topics(reader, subject, similar, params, config, options)
     most = params.nearest or params.limit
-    least = 0.0
-    if by_vectors is None and params.nearest is None:
-        least = LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
+    least = _find_least_by_words(params) if by_vectors is None else 0.0
     return replace(
         similar,
         sections=[each for each in similar.sections if each.similarity >= least][:most],
@@ -326,16 +324,22 @@ def _find_by_words(
     limit = max(CANDIDATES, params.nearest or 0)
     with workspace.acquire(config.search.timeout_s) as reader:
         rows = [row for part in parts for row in find_sharing(reader, part, filters, limit=limit)]
-        titles = read_section_titles(reader, {row[2] for row in rows})
-        compared = compare_sections(
-            reader,
-            workspace,
-            {title.anchor for title in titles.values()} - subject.anchors,
-            [*map(find_features, parts)],
-            config,
-            options.now_s,
-        )
-    return SimilarSections(sections=compared)
+        sections = dict.fromkeys(row[2] for row in rows)
+        texts = [*map(find_features, parts)]
+        compared = compare_sections(reader, sections, texts, subject.anchors)
+        # The sections of one topic must not hide other topics.
+        if params.topic is None:
+            least = _find_least_by_words(params)
+            compared = [each for each in compared if each.similarity >= least]
+            del compared[params.nearest or params.limit :]
+        described = describe_compared(reader, workspace, compared, config, options.now_s)
+    return SimilarSections(sections=described)
+
+
+def _find_least_by_words(params: SimilarParams) -> float:
+    if params.nearest is not None:
+        return 0.0
+    return LEAST_BY_WORDS if params.min_similarity is None else params.min_similarity
 
 
 # --- near copies ----------------------------------------------------------------------------------
