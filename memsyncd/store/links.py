@@ -79,11 +79,8 @@ _MOST = (
     " ORDER BY k.n_links DESC, k.path"
 ).format(others=_WANTED.format(table="o."), wanted=_WANTED.format(table="k."))
 _ORPHANS = (
-    "SELECT path FROM files f WHERE NOT EXISTS (SELECT 1 FROM linking k WHERE k.path = f.path"
-    # A link to a missing heading dangles, and leads to a note.
-    " AND (k.n_links > k.n_dangling OR EXISTS (SELECT 1 FROM sections s CROSS JOIN links l"
-    " ON l.section = s.id WHERE s.file = f.id AND l.file IS NOT NULL)))"
-    " AND NOT EXISTS (SELECT 1 FROM links l WHERE l.file = f.id) ORDER BY path LIMIT ?"
+    "SELECT a.path FROM alone a CROSS JOIN files f ON f.path = a.path"
+    " WHERE NOT EXISTS (SELECT 1 FROM links l WHERE l.file = f.id) ORDER BY a.path LIMIT ?"
 )
 _COUNT = (
     "SELECT coalesce(sum(n), 0) FROM counts WHERE field = ?"

@@ -245,8 +245,9 @@ def count_memories(reader: Reader, ranges: Sequence[Range]) -> list[tuple[int, i
 
 
 def _read_counts(reader: Reader, statement: str, ranges: Sequence[Range]) -> list[tuple[int, int]]:
-    rows = reader.rows(statement, (json.dumps(ranges),))
-    return [(n, total) for (pair,) in rows for n, total in [json.loads(pair)]]
+    pairs = (pair for (pair,) in reader.rows(statement, (json.dumps(ranges),)))
+    counts: list[tuple[int, int]] = json.loads(f"[{','.join(pairs)}]")
+    return counts
 
 
 def mark_section(number: int) -> int:

@@ -19,14 +19,14 @@ section from 0. A link can lead only to a note that has a name with the same key
 number of this key, `links.file` is this note, `links.place` the section in it that the link names.
 A name is stored as `/` if it is the name from the note's path, and as empty text if it equals its
 key. A section has no two `tags` or `keywords` that differ only in case. `linking` (`store/targets`)
-and `counts` (`store/counts`) have sums that each commit keeps, and `files.salience` the worth of a
-topic (`store/topics`). `counts.last` is the time of the last visible section of a task or session
-(`store/groups`). `files.generation` is the generation with which the note has changed last.
-`sections.outlook` leads to the values by which plans judge a memory; it is NULL unless the section
-is the first of a memory (`store/outlooks`). `outlook_times` has the numbers of these sections by
-outlook, period and expiry, which triggers keep, and the sum of their marks. `counts.is_many` is 1
-for the values of a field that may have many: an index has their order, and most changes of notes
-change none of them.
+and `counts` (`store/counts`) have sums that each commit keeps, `alone` the notes without a link
+that leads to a note, and `files.salience` the worth of a topic (`store/topics`). `counts.last` is
+the time of the last visible section of a task or session (`store/groups`). `files.generation` is
+the generation with which the note has changed last. `sections.outlook` leads to the values by which
+plans judge a memory; it is NULL unless the section is the first of a memory (`store/outlooks`).
+`outlook_times` has the numbers of these sections by outlook, period and expiry, which triggers
+keep, and the sum of their marks. `counts.is_many` is 1 for the values of a field that may have
+many: an index has their order, and most changes of notes change none of them.
 
 records.db: numbered migrations that keep everything.
 """
@@ -223,6 +223,15 @@ CREATE TABLE linking(
   n_ambiguous INTEGER NOT NULL,
   PRIMARY KEY (path, relation)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE alone(path TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+CREATE TRIGGER files_added AFTER INSERT ON files BEGIN INSERT INTO alone VALUES(new.path); END;
+CREATE TRIGGER files_deleted AFTER DELETE ON files BEGIN
+  DELETE FROM alone WHERE path = old.path;
+END;
+CREATE TRIGGER files_renamed AFTER UPDATE OF path ON files BEGIN
+  UPDATE alone SET path = new.path WHERE path = old.path;
+END;
 
 CREATE TABLE counts(
   field TEXT NOT NULL,

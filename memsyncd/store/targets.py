@@ -7,7 +7,7 @@ key of a name that a note has got or lost, and the links to parts of a note whos
 have changed. So every other link stays as it is.
 
 `linking` has a row for each relation of the links of a note. `counts` has the sums of its rows, by
-relation, and as `*` the sum of all.
+relation, and as `*` the sum of all. `alone` has the notes without a link that leads to a note.
 """
 
 from __future__ import annotations
@@ -100,6 +100,15 @@ RETURNING relation, n_links, n_dangling, n_ambiguous
 _PUT_LINKING = (
     "INSERT INTO linking(path, relation, n_links, n_dangling, n_ambiguous) VALUES(?,?,?,?,?)"
 )
+_OF_FILES = "FROM json_each(?) v CROSS JOIN files f ON f.id = v.value"
+_IS_LEADING = (
+    "EXISTS (SELECT 1 FROM sections s CROSS JOIN links l ON l.section = s.id WHERE s.file = f.id"
+    # A link to a missing heading dangles, and leads to a note.
+    " AND l.file IS NOT NULL)"
+)
+_ALONE = f"INSERT OR IGNORE INTO alone SELECT f.path {_OF_FILES} WHERE NOT {_IS_LEADING}"
+_NOT_ALONE = f"DELETE FROM alone WHERE path IN (SELECT f.path {_OF_FILES} WHERE {_IS_LEADING})"
+_LEADING = "DELETE FROM alone WHERE path = ?"
 _ADD = (
     "INSERT INTO counts(field, value, n) VALUES(?, ?, ?)"
     " ON CONFLICT(field, value) DO UPDATE SET n = n + excluded.n"
@@ -185,6 +194,8 @@ def settle_links(
         files = (json.dumps([*changes.linking]),)
         _count(changes, connection.execute(_FORGET_FILES, files))
         _count(changes, connection.execute(_COUNT, files))
+        connection.execute(_ALONE, files)
+        connection.execute(_NOT_ALONE, files)
     counted = [(*key, n) for key, n in changes.counted.items() if n]
     if counted:
         connection.executemany(_ADD, counted)
@@ -235,6 +246,8 @@ def _count_new(
     n_ambiguous = Counter(key[0:3:2] for key, is_ambiguous in different.items() if is_ambiguous)
     counted = [(*key, n, n_dangling[key], n_ambiguous[key]) for key, n in n_links.items()]
     connection.executemany(_PUT_LINKING, counted)
+    leading = {path for path, _, _, _, file, *_ in different if file is not None}
+    connection.executemany(_LEADING, [(path,) for path in sorted(leading)])
     _count(changes, (row[1:] for row in counted))
 
 

@@ -55,7 +55,6 @@ GROWING: dict[str, str] = {
     "search for a common word": MATCHES,
     "recall by kind": "compares up to 500 sections of the kind, and reads up to 200 of them",
     "list by kind": "sorts up to 2,000 sections of the kind",
-    "links orphans": "looks at the notes until enough of them have no link",
     "similar": MATCHES,
     "duplicates": "compares all sections, some at a time",
     "access.stats": "sorts all sections that were recalled",

@@ -68,6 +68,9 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         " FROM links l JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file"
         " LEFT JOIN files t ON t.id = l.file LEFT JOIN sections p ON p.id = l.place",
         "linking": "SELECT path, relation, n_links, n_dangling FROM linking",
+        "alone": "SELECT path FROM alone",
+        "wrongly alone": "SELECT path FROM files EXCEPT SELECT f.path FROM links l JOIN sections s ON s.id = l.section"
+        " JOIN files f ON f.id = s.file WHERE l.file IS NOT NULL EXCEPT SELECT path FROM alone",
         "kept counts": "SELECT field, value, n, n_notes, n_all, n_notes_all, first FROM counts",
         # A patch may leave rows of a file that has no such section any more.
         "standings": "SELECT f.path, d.mark, d.kind, d.importance, d.is_archived, x.mtime_ns FROM standing_files x"
