@@ -439,22 +439,34 @@ def _find_same_lines(old: str, new: str) -> tuple[int, int]:
     end.
     """
     most = min(len(old), len(new))
-    prefix = _find_most(most, lambda n: new.startswith(old[:n]))
-    suffix = _find_most(most - prefix, lambda n: new.endswith(old[len(old) - n :]))
+    prefix = _find_most(most, lambda start, end: new.startswith(old[start:end], start))
+    suffix = _find_most(
+        most - prefix,
+        lambda start, end: new.endswith(
+            old[len(old) - end : len(old) - start], 0, len(new) - start
+        ),
+    )
     # The line in which the texts part differs. So does the first line of the shared end, unless a
     # line begins there in both texts.
     before = old.count("\n", 0, prefix)
     return before, old.count("\n", len(old) - suffix)
 
 
-def _find_most(most: int, holds: Callable[[int], bool]) -> int:
-    """The largest number up to `most` for which `holds` is true. `holds` must be true for all
-    smaller numbers, too.
+# Characters that are compared at once.
+_COMPARED = 65_536
+
+
+def _find_most(most: int, is_same: Callable[[int, int], bool]) -> int:
+    """Count the characters up to `most` until the first that differs. `is_same(start, end)` is true
+    if the characters from `start` to before `end` are the same; each is compared once or twice.
     """
     least = 0
+    while least < most and is_same(least, min(least + _COMPARED, most)):
+        least = min(least + _COMPARED, most)
+    most = min(least + _COMPARED, most)
     while least < most:
         middle = (least + most + 1) // 2
-        if holds(middle):
+        if is_same(least, middle):
             least = middle
         else:
             most = middle - 1

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import msgspec
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
@@ -136,3 +138,19 @@ def test_a_heading_that_changes_asks_for_the_sections_whose_names_it_changes() -
         assert patch is not None
         assert len(patch.note.sections) <= n_most
         assert apply_patch(old, patch) == parse_note(PATH, new)
+
+
+@given(
+    old=st.text("a\n", max_size=12), new=st.text("a\n", max_size=12), n_at_once=st.integers(1, 5)
+)
+def test_the_lines_that_two_texts_share_at_their_ends_are_found_in_parts_of_any_size(
+    old: str, new: str, n_at_once: int
+) -> None:
+    most = min(len(old), len(new))
+    n_before = max(n for n in range(most + 1) if old[:n] == new[:n])
+    n_after = max(
+        n for n in range(most - n_before + 1) if old[len(old) - n :] == new[len(new) - n :]
+    )
+    n_lines = old[:n_before].count("\n"), old[len(old) - n_after :].count("\n")
+    with patch.object(parse, "_COMPARED", n_at_once):
+        assert parse._find_same_lines(old, new) == n_lines
