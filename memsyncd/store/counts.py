@@ -486,8 +486,9 @@ class CountChanges:
         new: Iterable[SectionRow],
         others: Iterable[SectionRow],
     ) -> None:
-        """Count sections of a note as `new` that were counted as `old`, beside its other sections.
-        `columns` are `COUNTED_OF_NOTE`; only the size may differ from before, within its group.
+        """Count sections of a note as `new` that were counted as `old`, beside its other sections,
+        of which equal rows may be given once. `columns` are `COUNTED_OF_NOTE`; only the size may
+        differ from before, within its group.
         """
         path, size, mtime_ns, day, extra = columns
         of_note = find_day(mtime_ns)[: len("2026-03")], find_size(size), day, extra

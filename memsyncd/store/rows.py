@@ -139,8 +139,9 @@ _SECTIONS_OF_LINES = (
 )
 _CHUNKS_OF_LINES = f"{_CHUNK_ROW} WHERE {_OF_LINES} ORDER BY start_line, id"
 _FACTS_OF_LINES = f"SELECT {SECTION_FACTS} FROM sections s WHERE {_OF_LINES}"
+# A note may have thousands of sections, and most of them are counted alike.
 _FACTS_BESIDE_LINES = (
-    f"SELECT {SECTION_FACTS} FROM sections s"
+    f"SELECT DISTINCT {SECTION_FACTS} FROM sections s"
     " WHERE file = ? AND NOT (start_line >= ? AND start_line < ?)"
 )
 _CHANGED_FILE = f"SELECT {FILE_COLUMNS}, {_VALUE_COLUMNS} FROM files WHERE id = ?"

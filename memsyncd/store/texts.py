@@ -212,6 +212,9 @@ def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
     )
 
 
+_decode_headings = msgspec.json.Decoder(list[tuple[str, ...]]).decode
+
+
 def read_headings(
     connection: apsw.Connection, path: str, digest: str
 ) -> tuple[OutlineSection, ...] | None:
@@ -226,9 +229,9 @@ def _read_headings(
 ) -> tuple[OutlineSection, ...]:
     sections: list[tuple[str, str, int, int]] = list(connection.execute(_OUTLINE, (file_id,)))
     # All headings are decoded by a single call: there may be thousands.
-    headings = json.loads(f"[{','.join(heading for _, heading, _, _ in sections)}]")
+    headings = _decode_headings(f"[{','.join([heading for _, heading, _, _ in sections])}]")
     return tuple(
-        OutlineSection(f"{path}#{slugs}", tuple(heading), level, start)
+        OutlineSection(f"{path}#{slugs}", heading, level, start)
         for (slugs, _, level, start), heading in zip(sections, headings, strict=True)
     )
 

@@ -104,11 +104,13 @@ def _value(
 
 def _value_weights(weights: tuple[Weight, ...]) -> float:
     """Return the value of a topic from the weights of its sections."""
-    sections = [
-        TopicSection("", level, None, priority, importance, None, 0)
-        for level, priority, importance in weights
-    ]
-    return value_topic(sections, {}, {})
+    # A long note has few different weights. A title is the only section of its level, so no two
+    # sections that are told apart are the same object.
+    of_weights = {
+        weight: TopicSection("", weight[0], None, weight[1], weight[2], None, 0)
+        for weight in set(weights)
+    }
+    return value_topic([*map(of_weights.__getitem__, weights)], {}, {})
 
 
 _value_alike = lru_cache(maxsize=256)(_value_weights)
