@@ -9,6 +9,7 @@ Every text that is read is checked against its digest.
 from __future__ import annotations
 
 import contextlib
+import math
 import zlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -24,8 +25,11 @@ from memsyncd.store.connection import deadline, open_reader
 # which are 44 MB of texts: they take 18.2 MB without dictionaries and 2.3 MB with them (the whole
 # records.db takes 23.8 MB and 4.8 MB).
 LEAST_SAVING = 6
-# The number of texts on one base: when a base is dropped, all of them are rewritten at once.
+# The number of texts on one base: when a base is dropped, all of them are rewritten.
 MAX_ON_BASE = 100
+# Dropping a base of long texts takes seconds, because all texts on it are compressed anew. So many
+# bytes of texts take about 50 ms.
+REBASE_BYTES = 2 * 1024 * 1024
 # Every write of a note waits for the compression. At zlib's best speed a text is a tenth larger
 # than by default and takes a fifth of the time. With a dictionary, best speed misses long
 # repetitions.
@@ -59,6 +63,8 @@ class Blobs:
     def __init__(self, writer: apsw.Connection) -> None:
         self._writer = writer
         self.damaged: set[str] = set()
+        self._heirs: dict[str, str] = {}
+        """The new base of the texts that `rebase_some` has compressed without their base."""
 
     def keep(self, data: bytes, *, like: str | None = None) -> str:
         """Store a text and return its digest; `like` is a text that resembles it.
@@ -104,29 +110,58 @@ class Blobs:
         """Drop texts, and texts that cannot be read without them; return the number dropped."""
         dropped = set(digests)
         for base in sorted(dropped):
-            dropped |= self._rebase(base, dropped)
+            dropped |= self._rebase(base, dropped)[0]
+            self._heirs.pop(base, None)
         before = self._writer.total_changes()
         rows = ((digest,) for digest in sorted(dropped))
         self._writer.executemany("DELETE FROM blobs WHERE digest = ?", rows)
         self.damaged -= dropped
         return self._writer.total_changes() - before
 
-    def _rebase(self, base: str, dropped: set[str]) -> set[str]:
-        """Compress the texts on `base` without it; return the digests of unreadable texts.
+    def has_many_dependents(self, digest: str) -> bool:
+        """True if more than REBASE_BYTES of texts depend on this one."""
+        statement = "SELECT coalesce(sum(size), 0) FROM blobs WHERE base = ?"
+        return int(self._writer.execute(statement, (digest,)).get) > REBASE_BYTES
+
+    def rebase_some(self, dropped: Collection[str]) -> bool:
+        """Make about REBASE_BYTES of other texts independent of texts that are to be dropped.
+        Return True if none is left that depends on them, so that dropping takes little time.
+        """
+        left: float = REBASE_BYTES
+        for base in sorted(dropped):
+            left = self._rebase(base, dropped, left)[1]
+        return left > 0
+
+    def _rebase(
+        self, base: str, dropped: Collection[str], most_bytes: float = math.inf
+    ) -> tuple[set[str], float]:
+        """Compress the texts on `base` without it, until `most_bytes` of texts are compressed.
+        Return the digests of unreadable texts, and how many bytes of `most_bytes` are left.
 
         The newest text becomes the base of the others. Pruning drops the oldest texts first, so a
         group is rewritten once, and not again with each text that is dropped.
         """
-        new_base: tuple[str, bytes] | None = None
+        heir = self._heirs.get(base)
+        new_base = None if heir is None or heir in dropped else self._read_whole(heir)
         lost = set()
         for digest in self._find_dependents(base):
             if digest in dropped:
                 continue
+            if most_bytes <= 0:
+                break
             if (text := self.read(digest)) is None:
                 lost.add(digest)
-            elif self._put(digest, text, new_base) is None and new_base is None:
+                continue
+            if self._put(digest, text, new_base) is None and new_base is None:
                 new_base = digest, text
-        return lost
+                self._heirs[base] = digest
+            most_bytes -= len(text)
+        return lost, most_bytes
+
+    def _read_whole(self, digest: str) -> tuple[str, bytes] | None:
+        """Return the digest and the text of a row without a base; None if it is no such row."""
+        text = self._read_dictionary(digest)
+        return None if text is None else (digest, text)
 
     def _find_dependents(self, base: str) -> list[str]:
         statement = "SELECT digest FROM blobs WHERE base = ? ORDER BY rowid DESC"

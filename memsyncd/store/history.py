@@ -27,6 +27,7 @@ from memsyncd.errors import StoreFull
 from memsyncd.store.blobs import Blobs
 from memsyncd.store.connection import transaction, translating_errors
 from memsyncd.store.integrity import FileGuard
+from memsyncd.store.pool import encode_numbers
 
 # --- revisions ----------------------------------------------------------------------------------
 
@@ -171,6 +172,19 @@ _TOO_MANY = """
 SELECT id FROM (
   SELECT id FROM revisions WHERE path = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET ?
 ) ORDER BY id LIMIT ?
+"""
+_DIGESTS_OF = """
+SELECT old_digest FROM revisions WHERE id IN (SELECT value FROM json_each(?1))
+AND old_digest IS NOT NULL
+UNION SELECT new_digest FROM revisions WHERE id IN (SELECT value FROM json_each(?1))
+AND new_digest IS NOT NULL
+"""
+# True if a head or another revision than these names a text.
+_IS_NAMED_BESIDE = """
+WITH these(id) AS (SELECT value FROM json_each(?2))
+SELECT EXISTS(SELECT 1 FROM heads WHERE digest = ?1)
+OR EXISTS(SELECT 1 FROM revisions WHERE old_digest = ?1 AND id NOT IN these)
+OR EXISTS(SELECT 1 FROM revisions WHERE new_digest = ?1 AND id NOT IN these)
 """
 _DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING change_set, old_digest, new_digest"
 _DROP_EMPTY_CHANGE_SET = """DELETE FROM change_sets
@@ -492,7 +506,8 @@ class History:
     def prune(self, *, max_revisions: int, max_age_s: float, now_s: float) -> int:
         """Drop revisions that are too old, and the oldest revisions of notes that have too many.
 
-        Returns the number of dropped revisions. Call it again until the number is 0.
+        Returns the number of revisions that are dropped, now or, if that takes long, by a later
+        call. Call it again until the number is 0.
         """
         with translating_errors():
             oldest = (now_s - max_age_s, PRUNE_STEP)
@@ -500,10 +515,26 @@ class History:
             dropped = [row[0] for row in too_old] or self._find_too_many(max_revisions)
         if dropped:
             with transaction(self._writer):
-                self._forget(dropped)
+                if self._blobs.rebase_some(self._find_long_work(dropped)):
+                    self._forget(dropped)
         if not self._is_clean:
             self._wipe()
         return len(dropped)
+
+    def _find_long_work(self, revisions: Collection[int]) -> set[str]:
+        """Return the texts that nothing but these revisions names, if one of them is the base of so
+        many texts that it cannot be dropped at once; else none.
+        """
+        numbers = encode_numbers(revisions)
+        rows: list[Any] = self._writer.execute(_DIGESTS_OF, (numbers,)).fetchall()
+        digests = {str(digest) for (digest,) in rows}
+        if not any(map(self._blobs.has_many_dependents, digests)):
+            return set()
+        return {
+            digest
+            for digest in digests
+            if not self._writer.execute(_IS_NAMED_BESIDE, (digest, numbers)).get
+        }
 
     def purge(self, *, revisions: Collection[int], texts: Collection[str] | None = None) -> Purged:
         """Drop revisions and `texts`; if `texts` is None, all texts of these revisions.

@@ -121,6 +121,23 @@ def test_a_base_is_stored_whole_and_has_a_limited_number_of_dependents(
     assert sorted(on_base.count(base) for base in set(on_base)) == [1, 4, 4]
 
 
+def test_pruning_rewrites_the_texts_on_a_long_base_some_at_a_time(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blobs_module, "REBASE_BYTES", 90_000)
+    versions = make_versions(12, 50_000)
+    write(records, versions)
+    before, n_rewritten = find_bases(records), []
+    while records.history.prune(max_revisions=10, max_age_s=10**9, now_s=1):
+        after = find_bases(records)
+        n_rewritten.append(sum(after.get(digest) != base for digest, base in before.items()))
+        before = after
+    assert n_rewritten[:-1] == [2, 2, 2, 2, 2]
+    digests = [*map(digest_bytes, versions)]
+    assert before == {digests[-1]: None} | dict.fromkeys(digests[1:-1], digests[-1])
+    assert [*map(records.history.read_text, digests)] == [None, *versions[1:]]
+
+
 def test_a_text_is_kept_once_however_many_notes_contain_it(records: Records) -> None:
     note = make_note(5000)
     write(records, [note], "a.md")

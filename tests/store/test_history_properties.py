@@ -62,7 +62,8 @@ class HistoryMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=FOLDER[0]))
         self.model = Model()
-        self.limit, blobs.MAX_ON_BASE = blobs.MAX_ON_BASE, 3
+        self.limits = blobs.MAX_ON_BASE, blobs.REBASE_BYTES
+        blobs.MAX_ON_BASE, blobs.REBASE_BYTES = 3, 1
         self.records = self.open()
         self.records.history.set_complete("all")
 
@@ -74,7 +75,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.records.close()
-        blobs.MAX_ON_BASE = self.limit
+        blobs.MAX_ON_BASE, blobs.REBASE_BYTES = self.limits
         shutil.rmtree(self.folder)
 
     def begin(self, changes: list[Intended]) -> int:
