@@ -257,11 +257,11 @@ def _name_sections(
             hit,
             sections=[
                 SectionPlace(
-                    anchor=sections[section].anchor,
+                    anchor=sections[section].section.anchor,
                     path=hit.path,
                     start_line=span.start,
                     end_line=span.end,
-                    heading=list(sections[section].heading),
+                    heading=list(sections[section].section.heading),
                 )
                 for section, span in passage.spans.items()
             ],
@@ -369,18 +369,8 @@ def _read_hits(
     sections = _read_shown_sections(reader, plan, joined.union(each.values()))
     shown = _read_shown(reader, plan, config, each, sections)
     choices = [_choose_shown(some, shown) for some in options]
-    words_of_chunks = reader.keep(
-        ("words", _shows_redacted(reader, plan)),
-        [chunk for chunk, _ in choices],
-        partial(_split_shown, reader, shown),
-        lambda some: ENTRY_BYTES + 10 * len(some.places) + 10 * len(some.subword_places),
-    )
     matcher = Matcher(patterns)
-    matches = [words_of_chunks[chunk].find(matcher) for chunk, _ in choices]
-    snippets = [
-        highlight(shown[chunk].text, ranges)
-        for (chunk, _), ranges in zip(choices, matches, strict=True)
-    ]
+    matches = [shown[chunk].words.find(matcher) for chunk, _ in choices]
     # A label in place of a secret is not in the index.
     single = {at for at, term in enumerate(patterns) if len(term.words) == 1 >= len(term.spelling)}
     certain = [
@@ -390,58 +380,30 @@ def _read_hits(
     sure = [indices - others for indices, others in zip(certain, related, strict=True)]
     indices_of_terms = _find_held(reader, plan, matched, chunks, sure, words)
     names = [planned.term.text for planned in plan.terms]
-    words_of_labels = _read_words_of_labels(reader, plan, sections, choices)
     return [
         _ReadHit(
             passage,
-            sections[number],
-            snippet,
-            labels=_choose_labels(reader, sections[number], words_of_labels[number], matcher),
+            sections[number].section,
+            highlight(shown[chunk].text, ranges),
+            labels=_choose_labels(reader, sections[number], matcher),
             matched=[names[index] for index in sorted(indices)],
             related=[names[index] for index in sorted(others - indices)],
         )
-        for passage, (_, number), snippet, indices, others in zip(
-            passages, choices, snippets, indices_of_terms, related, strict=True
+        for passage, (chunk, number), ranges, indices, others in zip(
+            passages, choices, matches, indices_of_terms, related, strict=True
         )
     ]
 
 
-def _read_words_of_labels(
-    reader: Reader,
-    plan: SearchPlan,
-    sections: Mapping[int, HitSection],
-    choices: Sequence[tuple[int, int]],
-) -> Mapping[int, Sequence[str]]:
-    """Return the words of all properties that a hit may show, by section; keep them for other
-    searches.
-    """
-
-    def split(number: int) -> list[str]:
-        pairs = (*list_stated(sections[number]).items(), *sections[number].extra.items())
-        return reader.split(space_out(fold("\n".join(f"{key}: {value}" for key, value in pairs))))
-
-    return reader.keep(
-        ("labels", _shows_redacted(reader, plan)),
-        [number for _, number in choices],
-        lambda missing: {number: split(number) for number in missing},
-        lambda words: ENTRY_BYTES + 60 * len(words),
-    )
-
-
-def _choose_labels(
-    reader: Reader, section: HitSection, words: Sequence[str], matcher: Matcher
-) -> list[str]:
-    """Return the properties of a section to show, those that hold words of the query first. Each is
-    looked at only if any of their `words` is of the query.
-    """
+def _choose_labels(reader: Reader, shown: _ShownSection, matcher: Matcher) -> list[str]:
+    """Return the properties of a section to show, those that hold words of the query first."""
+    if not matcher.find_terms(shown.words.split(" ")):
+        return shown.labels
 
     def matches(text: str) -> bool:
         return bool(matcher.find_terms(reader.split(space_out(fold(text)))))
 
-    is_any = bool(matcher.find_terms(words))
-    return choose_labels(
-        list_stated(section), section.extra, matches if is_any else lambda _: False
-    )
+    return choose_labels(list_stated(shown.section), shown.section.extra, matches)
 
 
 def _shows_redacted(reader: Reader, plan: SearchPlan) -> str:
@@ -450,27 +412,49 @@ def _shows_redacted(reader: Reader, plan: SearchPlan) -> str:
     return plan.fingerprint if is_redacting else ""
 
 
-def _read_shown_sections(
-    reader: Reader, plan: SearchPlan, ids: Collection[int]
-) -> Mapping[int, HitSection]:
-    """Read the sections of hits by their numbers, redacted if need be; keep them for other
-    searches.
+class _ShownSection(NamedTuple):
+    """The section of a hit, the properties that the hit shows if none of them holds a word of the
+    query, and the words of all properties, joined by blanks.
     """
-    redacting = _shows_redacted(reader, plan)
 
-    def read(missing: Sequence[int]) -> Mapping[int, HitSection]:
-        sections = read_sections(reader, missing)
-        return redact_sections(sections) if redacting else sections
-
-    return reader.keep(("section", redacting), ids, read, lambda _: _SECTION_BYTES)
+    section: HitSection
+    labels: list[str]
+    words: str
 
 
 # About what a section of a hit takes.
 _SECTION_BYTES = 1_200
 
 
+def _read_shown_sections(
+    reader: Reader, plan: SearchPlan, ids: Collection[int]
+) -> Mapping[int, _ShownSection]:
+    """Read the sections of hits by their numbers, redacted if need be; keep them for other
+    searches.
+    """
+    redacting = _shows_redacted(reader, plan)
+
+    def read(missing: Sequence[int]) -> Mapping[int, _ShownSection]:
+        sections: Mapping[int, HitSection] = read_sections(reader, missing)
+        if redacting:
+            sections = redact_sections(sections)
+        return {number: show(section) for number, section in sections.items()}
+
+    def show(section: HitSection) -> _ShownSection:
+        stated = list_stated(section)
+        labels = choose_labels(stated, section.extra, lambda _: False)
+        pairs = (*stated.items(), *section.extra.items())
+        words = reader.split(space_out(fold("\n".join(f"{key}: {value}" for key, value in pairs))))
+        return _ShownSection(section, labels, " ".join(words))
+
+    return reader.keep(
+        ("section", redacting), ids, read, lambda some: _SECTION_BYTES + 2 * len(some.words)
+    )
+
+
 class _ShownChunk(NamedTuple):
-    """The text of a chunk that a hit shows: without its heading, unless it has nothing else.
+    """The text of a chunk that a hit shows: without its heading, unless it has nothing else; and
+    its words.
 
     With `is_redacted`, a label stands in it for a secret.
     """
@@ -478,6 +462,7 @@ class _ShownChunk(NamedTuple):
     text: str
     is_heading: bool
     is_redacted: bool
+    words: TextWords
 
 
 def _read_shown(
@@ -485,7 +470,7 @@ def _read_shown(
     plan: SearchPlan,
     config: Config,
     chunks: Mapping[int, int],
-    sections: Mapping[int, HitSection],
+    sections: Mapping[int, _ShownSection],
 ) -> Mapping[int, _ShownChunk]:
     """Read the texts that hits show, by chunk, redacted if need be; keep them for other searches.
     `chunks` has their sections.
@@ -496,16 +481,23 @@ def _read_shown(
         texts: Mapping[int, str] = read_texts(reader, missing)
         if redacting:
             texts = redact_texts(reader, texts, config)
-        return {chunk: show(chunk, text) for chunk, text in texts.items()}
+        headings = [(sections[chunks[chunk]].section.heading or ("",))[-1] for chunk in texts]
+        bodies = [*map(strip_title, texts.values(), headings)]
+        shown = [body or text for body, text in zip(bodies, texts.values(), strict=True)]
+        words = find_text_words(shown, reader.tokenize_all)
+        return {
+            chunk: _ShownChunk(text, not body, bool(redacting) and is_redacted(text), of_text)
+            for chunk, text, body, of_text in zip(texts, shown, bodies, words, strict=True)
+        }
 
-    def show(chunk: int, text: str) -> _ShownChunk:
-        heading = (sections[chunks[chunk]].heading or ("",))[-1]
-        body = strip_title(text, heading)
-        return _ShownChunk(body or text, not body, bool(redacting) and is_redacted(body or text))
+    return reader.keep(("shown", redacting), chunks, read, _count_bytes)
 
-    return reader.keep(
-        ("shown", redacting), chunks, read, lambda some: ENTRY_BYTES + 2 * len(some.text)
-    )
+
+def _count_bytes(shown: _ShownChunk) -> int:
+    """About what a kept chunk takes."""
+    words = shown.words
+    n_places = len(words.places) + len(words.subword_places)
+    return ENTRY_BYTES + 2 * len(shown.text) + 10 * n_places
 
 
 def _choose_shown(
@@ -515,13 +507,6 @@ def _choose_shown(
     headings, the first.
     """
     return next((pair for pair in options if not shown[pair[0]].is_heading), options[0])
-
-
-def _split_shown(
-    reader: Reader, shown: Mapping[int, _ShownChunk], chunks: Sequence[int]
-) -> dict[int, TextWords]:
-    words = find_text_words([shown[chunk].text for chunk in chunks], reader.tokenize_all)
-    return dict(zip(chunks, words, strict=True))
 
 
 # A chunk with more tokens is more than a heading.

@@ -41,8 +41,8 @@ MAX_FULL = 32
 IDLE_S = 300.0
 # A reader remembers so many values of a sort until the next commit: some hundred kilobytes.
 MEMO_LIMIT = 1_000
-# So many bytes, about, of texts and other values that hits show: the hits of a thousand.
-KEPT_BYTES = 4 * 1024 * 1024
+# So many bytes, about, of texts and other values that hits show: two thousand hits.
+KEPT_BYTES = 8 * 1024 * 1024
 # About what the key and the place of such a value take.
 ENTRY_BYTES = 300
 # The SQL function for `is_passing`: true if a value meets a comparison with another value.
