@@ -12,7 +12,7 @@ from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
-from memsyncd.core.search.passages import ALL_WORDS, VERBATIM, RunFinder
+from memsyncd.core.search.passages import ALL_WORDS, VERBATIM, RunFinder, join_words
 from memsyncd.core.search.plan import SearchPlan
 from memsyncd.core.search.query import (
     Form,
@@ -33,7 +33,7 @@ from memsyncd.core.search.ranking import (
 )
 from memsyncd.core.search.words import K1, compute_idf, make_families
 from memsyncd.errors import NotFresh
-from memsyncd.store.pool import Reader
+from memsyncd.store.pool import ENTRY_BYTES, Reader
 from memsyncd.store.search import (
     MAX_SORTED,
     FoundFamily,
@@ -334,7 +334,11 @@ def _leave_out_tied(strongest: Sequence[ChunkRow]) -> list[int]:
 
 
 def _measure_runs(reader: Reader, finder: RunFinder, chunks: Sequence[int]) -> dict[int, float]:
-    return finder.measure_all(read_texts(reader, chunks)) if chunks else {}
+    def join(missing: Sequence[int]) -> dict[int, str]:
+        return {chunk: join_words(text) for chunk, text in read_texts(reader, missing).items()}
+
+    joined = reader.keep("joined", chunks, join, lambda words: ENTRY_BYTES + len(words))
+    return finder.measure_all(joined, partial(read_texts, reader))
 
 
 def _add_rows(

@@ -14,6 +14,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt
 from memsyncd.operations.search.declare import SearchAnswer
 from memsyncd.operations.sections import Filters
+from memsyncd.store.pool import Reader
 from tests.engine.conftest import build_block, search_in
 
 
@@ -57,6 +58,25 @@ def test_the_note_with_more_of_the_words_comes_first_and_lists_them(filled: Any)
     assert [hit.matched for hit in answer.hits] == [["redis", "timeout"], ["redis"]]
     assert answer.relaxed
     assert answer.hits[0].score < 1
+
+
+def test_a_question_that_is_asked_again_reads_no_text_again(
+    filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    rows = Reader.rows
+
+    def record(reader: Reader, statement: str, *bindings: Any) -> list[tuple[Any, ...]]:
+        read.append(statement)
+        return rows(reader, statement, *bindings)
+
+    monkeypatch.setattr(Reader, "rows", record)
+    first = ask(filled, "redis timeout of ops")
+    assert [statement for statement in read if "texts t" in statement]
+    read.clear()
+    assert ask(filled, "redis timeout of ops") == first
+    tables = ("texts t", "sections s")
+    assert not [statement for statement in read if any(table in statement for table in tables)]
 
 
 FOUND = [

@@ -671,9 +671,24 @@ class RunFinder:
 
     def measure(self, text: str) -> float:
         """Return the value of the weightiest run of a text, from 0 to VERBATIM."""
+        return self.measure_all({0: join_words(text)}, lambda _: {0: text})[0]
+
+    def measure_all(
+        self, joined: Mapping[int, str], read: Callable[[Sequence[int]], Mapping[int, str]]
+    ) -> dict[int, float]:
+        """Return the value of the weightiest run of each text, by the texts' numbers. `joined` are
+        their words by `join_words`; `read` returns the texts themselves.
+        """
+        values = {number: self._measure_words(words) for number, words in joined.items()}
+        whole = [number for number, value in values.items() if value == ALL_WORDS]
+        texts = read(whole) if whole else {}
+        verbatim = [n for n in whole if self._verbatim in " ".join(texts[n].split())]
+        return values | dict.fromkeys(verbatim, VERBATIM)
+
+    def _measure_words(self, joined: str) -> float:
         if not self._pairs:
             return 0.0
-        joined, heaviest, end = join_words(text), 0.0, 0
+        heaviest, end = 0.0, 0
         for start in [start for start, pair in enumerate(self._pairs) if pair in joined]:
             at = max(end, start + 2)
             while at < len(self.words) and self._join(start, at + 1) in joined:
@@ -682,13 +697,7 @@ class RunFinder:
                 end = at
                 heaviest = max(heaviest, self._weigh(start, end))
         share = heaviest / self._weigh(0, len(self.words))
-        if share < 1.0:
-            return share * share
-        return VERBATIM if self._verbatim in " ".join(text.split()) else ALL_WORDS
-
-    def measure_all(self, texts: Mapping[int, str]) -> dict[int, float]:
-        """Return the value of the weightiest run of each text, by the texts' numbers."""
-        return {number: self.measure(text) for number, text in texts.items()}
+        return share * share if share < 1.0 else ALL_WORDS
 
     def _weigh(self, start: int, end: int) -> float:
         """Return the weight of the words from `start` to before `end`, less its weightiest word."""

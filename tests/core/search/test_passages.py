@@ -667,6 +667,20 @@ def test_the_signs_that_were_typed_count_among_texts_with_all_words() -> None:
     assert finder.measure("let c") == ALL_WORDS
 
 
+def test_the_signs_are_looked_for_only_in_texts_with_all_words() -> None:
+    texts = {1: "let c = || {", 2: "let c", 3: "c let", 4: ""}
+    read: list[int] = []
+
+    def read_texts(numbers: Sequence[int]) -> dict[int, str]:
+        read.extend(numbers)
+        return {number: texts[number] for number in numbers}
+
+    joined = {number: join_words(text) for number, text in texts.items()}
+    counted = RunFinder("let c = || {", ["let", "c"]).measure_all(joined, read_texts)
+    assert counted == {1: VERBATIM, 2: ALL_WORDS, 3: 0.0, 4: 0.0}
+    assert read == [1, 2]
+
+
 def test_joined_words_are_the_same_with_and_without_other_scripts() -> None:
     text = "Foo_bar-baz: `a.b`  (C3)\n\n| x |"
     assert join_words(text) == " foo bar baz a b c3 x "
