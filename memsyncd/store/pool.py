@@ -142,12 +142,15 @@ class Reader:
         sort: str,
         numbers: Collection[int],
         read: Callable[[Collection[int]], Mapping[int, T]],
+        most: int = MEMO_LIMIT,
     ) -> Mapping[int, T]:
-        """Return at least the values of these numbers, as `keep`, for values of some bytes."""
+        """Return at least the values of these numbers, as `keep`, for values of some bytes. About
+        `most` values are remembered.
+        """
         remembered: dict[int, T] = self.memo.setdefault(sort, {})
         missing: Collection[int] = [number for number in numbers if number not in remembered]
         if missing:
-            if len(remembered) > MEMO_LIMIT:
+            if len(remembered) > most:
                 # A caller may still use the values of an earlier call.
                 remembered = self.memo[sort] = {}
                 missing = numbers

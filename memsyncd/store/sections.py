@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.store.pool import Reader, encode_numbers
+from memsyncd.store.pool import MEMO_LIMIT, Reader, encode_numbers
 
 # --- Metadata -------------------------------------------------------------------------------------
 
@@ -414,6 +414,8 @@ WHERE s.kind IS NOT f.kind OR s.extra IS NOT NULL
     <> iif(f.tags = '', 0, json_array_length(f.tags))
   OR (first.file IS NOT NULL AND ({_OWN_OF_S}) IS NOT ({_OWN_OF_FIRST}))
 """
+# Of so many sections a reader remembers whether they state metadata of their own: half a megabyte.
+MANY_SECTIONS = 5 * MEMO_LIMIT
 # Chunks contain all lines of a section that are not blank.
 _BLANK_LINES = """
 SELECT id, start_line - 1 - before FROM (
@@ -456,7 +458,7 @@ def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
         rows = reader.rows(_STATING, (encode_numbers(missing),))
         return dict.fromkeys(missing, False) | dict.fromkeys([row[0] for row in rows], True)
 
-    states = reader.remember("states", ids, read)
+    states = reader.remember("states", ids, read, most=MANY_SECTIONS)
     return [number for number in ids if states[number]]
 
 

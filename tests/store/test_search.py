@@ -12,6 +12,7 @@ from memsyncd.core.search.ranking import ChunkRow
 from memsyncd.errors import NotFresh
 from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote
+from memsyncd.store.pool import MEMO_LIMIT
 from memsyncd.store.search import (
     N_TIES,
     count_matching,
@@ -21,7 +22,7 @@ from memsyncd.store.search import (
     is_matching,
     read_words,
 )
-from memsyncd.store.sections import read_sections
+from memsyncd.store.sections import find_stating, read_sections
 from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]
@@ -351,3 +352,15 @@ def test_a_broad_filter_that_checks_each_match_finds_what_a_listed_one_finds(
             ]
             assert results[0] == results[1]
             assert len(results[0]) == (1 if is_listed else n_notes)
+
+
+def test_it_is_remembered_of_many_sections_whether_they_state_metadata(
+    index: Index, put: Put
+) -> None:
+    index.apply([put("MEMORY.md", "".join(f"# H{n}\ntext\n" for n in range(3 * MEMO_LIMIT)))])
+    with index.pool.acquire(5) as reader:
+        ids = [number for (number,) in reader.rows("SELECT id FROM sections ORDER BY id")]
+        portions = [ids[at : at + MEMO_LIMIT] for at in range(0, len(ids), MEMO_LIMIT)]
+        for portion in portions:
+            assert find_stating(reader, portion) == []
+        assert reader.memo["states"].keys() == {*ids}
