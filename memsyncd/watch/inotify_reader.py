@@ -263,14 +263,22 @@ class EventReader(InotifyFD):
 
 
 def leave_out_replaced(events: Sequence[InotifyEvent]) -> list[InotifyEvent]:
-    """Leave out the events before an overflow of the queue, except the ends of watches.
+    """Leave out the events that later ones replace: those before an overflow of the queue, except
+    the ends of watches, and changes of a file that is closed after writing.
 
     After an overflow all folders are watched again and everything is scanned.
     """
-    for at in range(len(events) - 1, -1, -1):
-        if events[at].is_queue_overflow:
-            return [*(event for event in events[:at] if event.is_ignored), *events[at:]]
-    return list(events)
+    kept: list[InotifyEvent] = []
+    closed: set[tuple[WatchDescriptor, bytes]] = set()
+    has_overflowed = False
+    for event in reversed(events):
+        if event.is_close_write:
+            closed.add((event.wd, event.name))
+        is_replaced = event.is_modify and (event.wd, event.name) in closed
+        if event.is_ignored if has_overflowed else not is_replaced:
+            kept.append(event)
+        has_overflowed |= event.is_queue_overflow
+    return kept[::-1]
 
 
 def _add_watch(inotify: int, folder: int, path: bytes, mask: Mask) -> WatchDescriptor:

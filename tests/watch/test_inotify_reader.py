@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, WatchDe
 from memsyncd.watch.inotify_reader import leave_out_replaced
 from tests.watch.faults import OVERFLOW
 
-MASKS = (InotifyConstants.IN_CLOSE_WRITE, InotifyConstants.IN_DELETE, InotifyConstants.IN_IGNORED)
+MASKS = (InotifyConstants.IN_MODIFY, InotifyConstants.IN_DELETE, InotifyConstants.IN_IGNORED)
 EVENTS = st.one_of(
     st.just(OVERFLOW),
     st.builds(
@@ -42,3 +43,21 @@ def test_events_after_the_last_overflow_and_the_ends_of_watches_are_kept(
     last = len(events) - 1 - events[::-1].index(OVERFLOW)
     ended = [event for event in events[:last] if event.is_ignored]
     assert kept == [*ended, *events[last:]]
+
+
+CLOSED = InotifyConstants.IN_CLOSE_WRITE
+
+
+@given(st.lists(EVENTS | EVENTS.map(lambda event: replace(event, mask=CLOSED)), max_size=20))
+def test_only_changes_that_a_later_end_of_writing_covers_are_left_out(
+    events: list[InotifyEvent],
+) -> None:
+    events = [event for event in events if not event.is_queue_overflow]
+    kept = leave_out_replaced(events)
+
+    expected = [
+        event
+        for at, event in enumerate(events)
+        if not event.is_modify or replace(event, mask=CLOSED) not in events[at + 1 :]
+    ]
+    assert kept == expected
