@@ -179,15 +179,33 @@ class Asker:
         saves = map(self._workspaces.scheduler.find_save, chosen)
         return [save for save in saves if save is not None]
 
+    def _follow_saves(
+        self, unhandled: Future[None] | None, chosen: Sequence[Workspace]
+    ) -> Future[None]:
+        """A future that is done once all saves with an event, handled or not, are indexed. The loop
+        is not woken in between: it would compete with the sync for the interpreter's lock.
+        """
+        indexed: Future[None] = Future()
+
+        def finish(_: Future[None]) -> None:
+            indexed.set_result(None)
+
+        def follow(handled: Future[None]) -> None:
+            saves = self._find_saves(chosen)
+            (saves[0] if saves else handled).add_done_callback(finish)
+
+        if unhandled is None:
+            unhandled = Future()
+            unhandled.set_result(None)
+        unhandled.add_done_callback(follow)
+        return indexed
+
     async def _ask_after(self, unhandled: Future[None] | None, call: Asked) -> msgspec.Struct:
         """Ask when all saves with an event, handled or not, are indexed, or after SAVE_WAIT_S.
         Events that are not handled by then count as pending.
         """
-        end_s = self._clock.now_s() + SAVE_WAIT_S
         prepare_vectors(call.workspaces, call.query, self._clock.wall_s())
-        if unhandled is not None:
-            await wait_until_done([unhandled], SAVE_WAIT_S)
-        await wait_until_done(self._find_saves(call.workspaces), end_s - self._clock.now_s())
+        await wait_until_done([self._follow_saves(unhandled, call.workspaces)], SAVE_WAIT_S)
         n_unread = int(unhandled is not None and not unhandled.done())
         n_pending = max(n_unread, sum(workspace.pending for workspace in call.workspaces))
         options = RunOptions(now_s=self._clock.wall_s())
