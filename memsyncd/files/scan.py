@@ -25,6 +25,7 @@ import stat as modes
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -403,6 +404,8 @@ class Walk(msgspec.Struct):
     links: list[str] = msgspec.field(default_factory=list)
     link_folders: set[str] = msgspec.field(default_factory=set)
     followed: set[str] = msgspec.field(default_factory=set)
+    linked: dict[str, bool] = msgspec.field(default_factory=dict)
+    """Whether the path of a folder has a link in it."""
     away: frozenset[str] = frozenset()
     deadline_s: float | None = None
     """The monotonic time at which a count gives up; see `count_notes`."""
@@ -468,7 +471,7 @@ class Walk(msgspec.Struct):
         real_path = f"{self.scope.root}/{path}" if path else self.scope.root
         folder = os.path.dirname(real_path) if path else real_path
         try:
-            if os.path.realpath(folder) != folder:
+            if self._is_linked(folder):
                 self.links.append(path)
                 return
             stat = os.lstat(real_path)
@@ -488,6 +491,13 @@ class Walk(msgspec.Struct):
             self.report(path, "not_a_folder")
         elif self.scope.is_note(path):
             self._add_if_regular(path, stat)
+
+    def _is_linked(self, folder: str) -> bool:
+        # Most names to look for are in the same few folders.
+        is_linked = self.linked.get(folder)
+        if is_linked is None:
+            is_linked = self.linked[folder] = os.path.realpath(folder) != folder
+        return is_linked
 
     def _is_left_out(self, path: str, rules: FolderRules | None, *, is_folder: bool) -> bool:
         """True if the rules of a whole folder leave out this folder, file or link."""
@@ -879,9 +889,14 @@ def _is_vacant(root: str, mount: str) -> bool:
 def _list_mounts() -> frozenset[str]:
     try:
         with open(_MOUNTS, "rb") as file:
-            points = [line.split(b" ", 5)[4] for line in file]
+            return _parse_mounts(file.read())
     except OSError:
         return frozenset()
+
+
+@lru_cache(maxsize=1)
+def _parse_mounts(table: bytes) -> frozenset[str]:
+    points = [line.split(b" ", 5)[4] for line in table.split(b"\n") if line]
     # No note has a path that is not UTF-8.
     return frozenset(_ESCAPE.sub(_unescape, point).decode(errors="replace") for point in points)
 
