@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 
 from memsyncd.engine.job_completions import call_soon
-from memsyncd.engine.sync import UNSEEN_PROBLEMS, SyncDone, describe_unseen
+from memsyncd.engine.sync import UNSEEN_PROBLEMS, describe_unseen
 from memsyncd.engine.workspace import STALL_FAULT
 
 REST_FACTOR = 10
@@ -310,8 +310,11 @@ async def wait_for_disk(
     for workspace in chosen:
         if workspaces.stalls.is_stalled(workspace):
             raise make_stall_error(workspace)
-    scans = [asyncio.wrap_future(workspaces.scheduler.scan(workspace)) for workspace in chosen]
-    outcomes: list[SyncDone] = await wait_for(asyncio.gather(*scans), timeout_s)
+    scans = [workspaces.scheduler.scan(workspace) for workspace in chosen]
+    await wait_until_done(scans, timeout_s)
+    if not all(scan.done() for scan in scans):
+        raise _make_late_error(timeout_s)
+    outcomes = [scan.result() for scan in scans]
     present = [done for done in outcomes if done.root_state != "missing"]
     unseen = [
         problem for done in present for problem in done.failed if problem.code in UNSEEN_PROBLEMS
@@ -324,18 +327,6 @@ async def wait_for_disk(
         for workspace, done in zip(chosen, outcomes, strict=True)
         for path in done.absent
     )
-
-
-async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
-    """Return the future's result. Raises NotFresh after `timeout_s`; the work goes on, because
-    others may wait for it, too.
-    """
-    # If the client leaves, asyncio must not report the exception as never retrieved.
-    future.add_done_callback(forget)
-    try:
-        return await asyncio.wait_for(asyncio.shield(future), timeout_s)
-    except TimeoutError:
-        raise _make_late_error(timeout_s) from None
 
 
 async def wait_unless_stalled(

@@ -17,7 +17,7 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import QueryPool
 from memsyncd.errors import NotFresh
 from memsyncd.server.dispatch import wait_for_turn
-from memsyncd.server.reads import LoopAdmission, ReadQueue, Reads, wait_for, wait_for_work
+from memsyncd.server.reads import LoopAdmission, ReadQueue, Reads, wait_for_work, wait_until_done
 from memsyncd.server.session import RequestOrigin, Session, current_request
 from memsyncd.store.connection import pause_or_end
 from tests.server.test_handlers import CLOCK, HandlersBench, run
@@ -142,7 +142,7 @@ def test_a_failure_after_its_client_has_left_is_no_error_of_the_loop(tmp_path: P
         for wait in (
             lambda work: wait_for_turn(bench.workspaces, workspace, work, 60.0),
             lambda work: wait_for_work(bench.workspaces, workspace, work, 60.0),
-            lambda work: wait_for(asyncio.gather(asyncio.wrap_future(work)), 60.0),
+            lambda work: wait_until_done([work], 60.0),
         ):
             work: Future[None] = Future()
             task = asyncio.ensure_future(wait(work))
