@@ -273,7 +273,10 @@ class Asker:
             left_s = timeout_s - (self._clock.now_s() - call.arrived_s)
             absent = await wait_for_disk(self._workspaces, chosen, left_s)
         options = RunOptions(now_s=call.options.now_s, timeout_s=timeout_s, absent=absent)
-        return await self._ask_in_thread(replace(call, options=options), call.arrived_s + timeout_s)
+        read_freshness = self._watch_freshness(call)
+        outcome = self._ask_now(replace(call, options=options), n_own=1)
+        result: Any = await outcome if inspect.isawaitable(outcome) else outcome
+        return replace(result, freshness=read_freshness())  # type: ignore[no-any-return]
 
     async def _ask_once_open(self, call: Asked) -> msgspec.Struct:
         await wait_until_open(call.workspaces, call.limit_s)

@@ -63,7 +63,7 @@ class HandlersBench:
             registry=registry, state_dir=folder, cache_dir=folder, config=config, clock=CLOCK
         )
         self.workspaces.start([])
-        self._threads = QueryPool(1)
+        self.threads = QueryPool(1)
         self.counts = ServerCounters()
         facts = Facts(
             read_rss=lambda _pid: 0,
@@ -73,7 +73,7 @@ class HandlersBench:
         self.handlers = Handlers(
             self.workspaces,
             CLOCK,
-            Reads(self.workspaces, self._threads, CLOCK, 1),
+            Reads(self.workspaces, self.threads, CLOCK, 1),
             facts,
             Limits(),
         )
@@ -91,7 +91,7 @@ class HandlersBench:
 
     def close(self) -> None:
         self.workspaces.stop()
-        self._threads.shutdown()
+        self.threads.shutdown()
 
 
 class PreparedVectors(NoVectors):
@@ -211,6 +211,23 @@ def test_a_search_waits_a_moment_for_a_save_that_is_being_indexed(
             is_over.set()
         assert len((await search).hits) == has_time
         is_over.set()
+
+    run(tmp_path, search)
+
+
+def test_a_quick_search_that_has_waited_for_the_disk_takes_no_thread(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "LOOP_BUDGET_S", LIMIT_S)
+
+    async def search(bench: HandlersBench) -> None:
+        await bench.add(root)
+        await wait_for(lambda: not bench.workspaces.count_jobs())
+        n_before = bench.threads.n_done
+        (root / "MEMORY.md").write_text("# Larch\n")
+        found = await bench.ask("search", SearchParams(query="larch", wait="disk"))
+        assert len(found.hits) == 1
+        assert bench.threads.n_done == n_before
 
     run(tmp_path, search)
 
