@@ -12,7 +12,6 @@ import errno
 import math
 import os
 import resource
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -73,7 +72,8 @@ BUSY_MS = 5000
 # When the whole WAL is in the file, it is cut to this size: twice its size between two checkpoints.
 WAL_LIMIT_BYTES = 8 * 1024 * 1024
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
-VM_STEPS_BETWEEN_CHECKS = 1000
+# A millisecond, more for a statement with many words. Each check waits for the interpreter's lock.
+VM_STEPS_BETWEEN_CHECKS = 10_000
 READ_BYTES = 1024 * 1024
 # A reader keeps so many pages until the next reconcile: four times SQLite's default. A question
 # about 100,000 chunks then reads 86 pages again instead of 526, and takes nine tenths of the time.
@@ -81,8 +81,6 @@ READER_CACHE_KIB = 8_000
 # The longest pause of a long read. A short read may take longer because its disk does not answer;
 # then the long read does not wait for its end.
 MAX_PAUSE_S = 0.02
-# After this time a long read gives the interpreter's lock to another thread that waits for it.
-LONG_READ_SWITCH_S = 0.0002
 
 _CORRUPT = (apsw.CorruptError, apsw.NotADBError)
 _CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
@@ -127,8 +125,7 @@ class CancellationToken:
         """Return the result of `read`. When the token is cancelled, its queries raise NotFresh."""
         token = _current_token.set(self)
         try:
-            with _long_reads.running() if self.is_long else contextlib.nullcontext():
-                return read()
+            return read()
         finally:
             _current_token.reset(token)
 
@@ -184,37 +181,6 @@ class _ShortReads:
 
 
 _short_reads = _ShortReads()
-
-
-class _LongReads:
-    """Makes the interpreter's lock change between threads more often while long reads run.
-
-    A short request waits for the lock before it can begin. The lock does not always change so
-    often, because each change takes time and would slow down syncs and searches that run together.
-    """
-
-    def __init__(self) -> None:
-        self._n_running = 0
-        self._lock = threading.Lock()
-        self._usual_s = 0.0
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        with self._lock:
-            if not self._n_running:
-                self._usual_s = sys.getswitchinterval()
-                sys.setswitchinterval(min(LONG_READ_SWITCH_S, self._usual_s))
-            self._n_running += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._n_running -= 1
-                if not self._n_running:
-                    sys.setswitchinterval(self._usual_s)
-
-
-_long_reads = _LongReads()
 
 
 @contextlib.contextmanager

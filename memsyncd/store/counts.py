@@ -741,7 +741,7 @@ class KeptCounts:
         order = _ORDERS.get(field, f"{n} DESC, value")
         limit = most + len(corrected)
         statement = _TOP.format(n=n, notes=notes, those=those, order=order)
-        rows = self._reader.rows(statement, (field, limit))
+        rows = self._reader.many_rows(3, statement, (field, limit))
         counts = {value: (n_sections, n_notes) for value, n_sections, n_notes in rows}
         counts |= {value: self.read(field, value) for value in corrected}
         present = [(value, *numbers) for value, numbers in counts.items() if numbers[0]]
@@ -786,7 +786,7 @@ def measure_folders(reader: Reader, folders: Sequence[str]) -> dict[str, int]:
     """Return the bytes of all notes beneath each of these folders; the root is the empty path. A
     folder without a note is left out.
     """
-    return dict(reader.rows(_FOLDERS, (_encode(folders),)))
+    return dict(reader.many_rows(2, _FOLDERS, (_encode(folders),)))
 
 
 MAX_AMBIGUOUS = 1000

@@ -44,7 +44,7 @@ _JOINS = {"s.": " JOIN sections s ON s.id = c.section", "f.": " JOIN files f ON 
 # a common word.
 MAX_LISTED_CHUNKS = 2_000
 # The same of hidden sections, which are checked for the best matches only.
-MAX_LISTED_HIDDEN = 4_000
+MAX_LISTED_HIDDEN = 500
 # Longer conditions are not remembered.
 MAX_KEY_CHARACTERS = 500
 _N_PASSING = "SELECT count(*) FROM (SELECT 1 FROM {source} WHERE {condition} LIMIT :most)"
@@ -64,8 +64,12 @@ _WHAT_MAY_EXIST = (
     " EXISTS(SELECT 1 FROM sections WHERE expires IS NOT NULL)"
 )
 _N_HIDDEN = "SELECT count(*) FROM (SELECT 1 FROM sections WHERE {condition} LIMIT :most)"
-# The conditions of hidden sections, in a join.
-_IN_JOIN = {_IS_ARCHIVED: f"s.{_IS_ARCHIVED}", _IS_EXPIRED: HAS_EXPIRED.format(s="s.")}
+# The conditions of sections that are not hidden, in a join. Most sections do not state when they
+# expire, and need no comparison.
+_IS_SHOWN = {
+    _IS_ARCHIVED: "s.status IS NOT 'archived'",
+    _IS_EXPIRED: f"(s.expires IS NULL OR NOT ({HAS_EXPIRED.format(s='s.')}))",
+}
 # The front matter of a note, whose words find another chunk, is a section as well.
 _HAS_CHUNKS = "(s.level = 0 OR EXISTS (SELECT 1 FROM chunks WHERE section = s.id))"
 _HAS_TEXT = "s.is_empty IS NULL"
@@ -254,7 +258,7 @@ def compile_match_filters(
 
 
 def _list_passing(reader: Reader, conditions: Sequence[str], bindings: Bindings) -> MatchFilters:
-    rows = reader.rows(_PASSING.format(**_join_conditions(conditions)), bindings)
+    rows = reader.many_rows(1, _PASSING.format(**_join_conditions(conditions)), bindings)
     chunks, bound = [chunk for (chunk,) in rows], Bindings()
     listed = _LISTED.format(chunks=_bind(encode_numbers(chunks), bound))
     return MatchFilters(f"{limit_to_range(reader, chunks)} {listed}".strip(), bindings=bound)
@@ -323,7 +327,7 @@ def _are_more(reader: Reader, hidden: Sequence[str], bindings: Bindings, n_match
 
 
 def _exclude_hidden(hidden: Iterable[str]) -> list[str]:
-    return [f"NOT coalesce({_IN_JOIN[each]}, 0)" for each in hidden]
+    return [_IS_SHOWN[each] for each in hidden]
 
 
 def _limit_to_listed(

@@ -227,7 +227,7 @@ def find_first_places(
     source, bindings = _select_passing(reader, filters)
     bindings["most"] = limit + 1
     if not _are_many_of_kinds(reader, filters, limit):
-        passing = reader.rows(f"SELECT {_PLACE} {source} LIMIT :most", bindings)
+        passing = reader.many_rows(3, f"SELECT {_PLACE} {source} LIMIT :most", bindings)
         if len(passing) <= limit:
             return [*map(StoredPlace._make, passing)], True
     bindings["most"] = limit
@@ -236,7 +236,8 @@ def find_first_places(
     if not kinds or not has_classes(reader):
         bindings |= {"ranks": json.dumps(importances), "rest": rest}
         order = "coalesce(s.importance, :ranks ->> s.kind, :rest) DESC, s.moment DESC"
-        passing = reader.rows(f"SELECT {_PLACE} {source} ORDER BY {order} LIMIT :most", bindings)
+        statement = f"SELECT {_PLACE} {source} ORDER BY {order} LIMIT :most"
+        passing = reader.many_rows(3, statement, bindings)
         return [*map(StoredPlace._make, passing)], False
     ranked: dict[float, list[tuple[str, float | None]]] = {}
     for kind in kinds:

@@ -49,6 +49,12 @@ ENTRY_BYTES = 300
 META_FUNCTION = "passes_meta"
 
 _encode = msgspec.json.Encoder().encode
+_decode_rows = msgspec.json.Decoder(list[tuple[Any, ...]]).decode
+# FTS5 can score a match only in a statement of its own.
+_AS_TEXT = (
+    "WITH each({names}) AS (SELECT * FROM ({statement}) LIMIT -1)"
+    " SELECT json_group_array(json_array({names})) FROM each"
+)
 
 T = TypeVar("T")
 
@@ -93,6 +99,24 @@ class Reader:
         """Return all rows. A cursor that is read only in part would pin the WAL."""
         pause_if_long()
         return self.connection.execute(statement, bindings).fetchall()
+
+    def many_rows(
+        self,
+        n_columns: int,
+        statement: str,
+        bindings: tuple[Any, ...] | dict[str, Any] = (),
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows, as `rows`, of a statement that may have many rows of `n_columns`
+        numbers, short texts and NULL. SQLite makes one text of them.
+
+        This thread gives the interpreter's lock away whenever SQLite looks for the next row, and
+        beside a thread that computes it gets the lock back after the switch interval only. Row by
+        row, a search of 4,300 rows takes 25 times as long beside such a thread as alone.
+        """
+        names = ", ".join([f"c{number}" for number in range(n_columns)])
+        as_text = _AS_TEXT.format(names=names, statement=statement)
+        pause_if_long()
+        return _decode_rows(self.connection.execute(as_text, bindings).get)
 
     @contextlib.contextmanager
     def stream(

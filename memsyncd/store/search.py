@@ -195,7 +195,7 @@ def _read_related(
     scores = _read_scores(reader, "chunks_fts", match, more) if len(rows) >= limit else {}
     statement = _RELATED.format(allowed=allowed.replace(_SELECTED, ""))
     named = {name: value for name, value in bound.items() if name not in ("match", "selecting")}
-    related = reader.rows(statement, {**named, "more": encode_numbers(more)})
+    related = reader.many_rows(6, statement, {**named, "more": encode_numbers(more)})
     return [(*row, gains[row[0]] + scores.get(row[0], 0.0)) for row in related]
 
 
@@ -219,7 +219,8 @@ def list_allowed(
     remembered: dict[Any, list[int] | None] = reader.memo.setdefault("allowed", {})
     key = (allowed, *bound.values())
     if key not in remembered:
-        rows = reader.rows(_ALLOWED.format(allowed=allowed), {**bound, "most": MAX_ALLOWED + 1})
+        statement = _ALLOWED.format(allowed=allowed)
+        rows = reader.many_rows(1, statement, {**bound, "most": MAX_ALLOWED + 1})
         remembered.clear()  # such a list takes much memory
         remembered[key] = [row[0] for row in rows] if len(rows) <= MAX_ALLOWED else None
     return remembered[key]
@@ -238,8 +239,8 @@ def find_rows(
         return []
     passing = compile_match_filters(reader, filters, len(chunks))
     allowed, bound = _add_excluded(passing.allowed, passing.bindings, must_not)
-    rows = reader.rows(_RELATED.format(allowed=allowed), {**bound, "more": encode_numbers(chunks)})
-    return [(*row, 0.0) for row in rows]
+    bound = {**bound, "more": encode_numbers(chunks)}
+    return [(*row, 0.0) for row in reader.many_rows(6, _RELATED.format(allowed=allowed), bound)]
 
 
 def _add_excluded(
@@ -259,7 +260,7 @@ def find_exact(reader: Reader, match: str, *, most: int) -> list[int]:
     """Return the chunks that match an FTS5 expression by exact words; none if there are more than
     `most`, because the order in which notes were indexed must not choose among them.
     """
-    rows = reader.rows(_EXACT, (match, most + 1))
+    rows = reader.many_rows(1, _EXACT, (match, most + 1))
     return [row[0] for row in rows] if len(rows) <= most else []
 
 
@@ -321,7 +322,7 @@ def read_family(reader: Reader, family: WordFamily | None, match: str) -> FoundF
 
 def _read_family(reader: Reader, family: WordFamily, match: str) -> FoundFamily | None:
     first, last = family.beginning, f"{family.beginning}\U0010ffff"
-    longer = reader.rows(_LONGER_WORDS, (first, last, MAX_FAMILY_WORDS + 1))
+    longer = reader.many_rows(2, _LONGER_WORDS, (first, last, MAX_FAMILY_WORDS + 1))
     if len(longer) > MAX_FAMILY_WORDS:
         return None
     shorter = reader.rows(_WORDS, (json.dumps(family.shorter),)) if family.shorter else []
@@ -367,7 +368,7 @@ def _read_gains(reader: Reader, families: Mapping[int, FoundFamily]) -> dict[int
     statement = _GAINS.format(related=" UNION ALL ".join(related), own=" UNION ALL ".join(own))
     # Scores of related words by number, and from the end scores of the words themselves.
     scores: list[dict[int, float]] = [{} for _ in matches]
-    for number, chunk, score in reader.rows(statement, tuple(matches)):
+    for number, chunk, score in reader.many_rows(3, statement, tuple(matches)):
         scores[number][chunk] = score
     n_chunks, lists = count_chunks(reader), iter(scores)
     return {
@@ -398,11 +399,12 @@ def _find_best(
     finds them must not decide, unless more than MAX_TIED are equal.
     """
     if n_matching <= MAX_SORTED:
-        rows = reader.rows(_MATCHING.format(weights=_WEIGHTS, allowed=allowed.allowed), bound)
+        statement = _MATCHING.format(weights=_WEIGHTS, allowed=allowed.allowed)
+        rows = reader.many_rows(7, statement, bound)
         rows.sort(key=itemgetter(6), reverse=True)
         return cast("list[ChunkRow]", _cut(reader, rows, limit))
     scores = dict(_cut(reader, _score_best(reader, allowed, bound, limit), limit))
-    rows = reader.rows(_ROWS, (encode_numbers(scores),))
+    rows = reader.many_rows(6, _ROWS, (encode_numbers(scores),))
     return [(*row, scores[row[0]]) for row in cast("list[Any]", rows)]
 
 
@@ -418,7 +420,7 @@ def _cut(reader: Reader, rows: list[tuple[Any, ...]], limit: int) -> list[tuple[
         return rows[:end]
     better = [row for row in rows[:limit] if row[-1] > least]
     tied = {row[0]: row for row in rows[len(better) : end]}
-    in_order = reader.rows(_IN_ORDER, (encode_numbers(tied), limit - len(better)))
+    in_order = reader.many_rows(1, _IN_ORDER, (encode_numbers(tied), limit - len(better)))
     return [*better, *(tied[chunk] for (chunk,) in in_order)]
 
 
@@ -432,7 +434,7 @@ def _score_best(
     def score(conditions: str, n_needed: int) -> tuple[list[tuple[Any, ...]], bool]:
         """Return the best, and whether there are no more."""
         statement, most = _BEST.format(weights=_WEIGHTS, allowed=conditions), n_needed + MAX_TIED
-        rows = reader.rows(statement, {**bound, "most": most})
+        rows = reader.many_rows(2, statement, {**bound, "most": most})
         return rows, len(rows) < most
 
     share = estimate_passing(reader, allowed) if allowed.checked else 0.0
@@ -445,7 +447,7 @@ def _score_best(
     for at in range(0, len(scored), portion):
         checked = scored[at : at + portion]
         numbers = encode_numbers([row[0] for row in checked])
-        chunks = {row[0] for row in reader.rows(statement, {**bound, "checked": numbers})}
+        chunks = {row[0] for row in reader.many_rows(1, statement, {**bound, "checked": numbers})}
         passing += [row for row in checked if row[0] in chunks]
         if len(passing) >= limit and checked[-1][1] < passing[limit - 1][1]:
             return passing
@@ -468,14 +470,14 @@ def _read_scores(reader: Reader, table: str, match: str, chunks: Sequence[int]) 
         return {}
     limits = limit_to_range(reader, chunks)
     statement = _SCORES.format(table=table, weights=_WEIGHTS, range=limits)
-    return dict(reader.rows(statement, (match, encode_numbers(chunks))))
+    return dict(reader.many_rows(2, statement, (match, encode_numbers(chunks))))
 
 
 def read_files(reader: Reader, files: Collection[int]) -> Mapping[int, FileRow]:
     """Return the path and the day of notes, by their numbers."""
 
     def read(missing: Collection[int]) -> dict[int, FileRow]:
-        rows = reader.rows(_FILES, (encode_numbers(missing),))
+        rows = reader.many_rows(3, _FILES, (encode_numbers(missing),))
         return {file: (path, day) for file, path, day in rows}
 
     return reader.remember("files", files, read)
@@ -490,7 +492,7 @@ def find_filtered(
     allowed, bindings = compile_filters(reader, filters)
     excluded = _MUST_NOT.format(id="c.id") if must_not.match else ""
     bound = {"limit": limit, **_bind_excluded(must_not), **bindings}
-    rows = reader.rows(_FILTERED.format(allowed=allowed, must_not=excluded), bound)
+    rows = reader.many_rows(7, _FILTERED.format(allowed=allowed, must_not=excluded), bound)
     return FoundChunks(
         cast("list[ChunkRow]", rows),
         read_exact=lambda _: {},
@@ -525,12 +527,13 @@ def _is_counted(counted: tuple[int, int] | None, most: int) -> bool:
 
 def find_best_matching(reader: Reader, match: str, *, limit: int) -> list[int]:
     """Return the `limit` chunks that match an FTS5 expression best, by number."""
-    return sorted(row[0] for row in reader.rows(_BEST_MATCHING, (match, limit)))
+    return sorted(row[0] for row in reader.many_rows(1, _BEST_MATCHING, (match, limit)))
 
 
 def find_matching_among(reader: Reader, match: str, chunks: Sequence[int]) -> list[int]:
     """Return the chunks among these that match an FTS5 expression."""
-    return [row[0] for row in reader.rows(_MATCHING_AMONG, (match, encode_numbers(chunks)))]
+    rows = reader.many_rows(1, _MATCHING_AMONG, (match, encode_numbers(chunks)))
+    return [row[0] for row in rows]
 
 
 def is_matching(reader: Reader, match: str) -> bool:
@@ -551,9 +554,9 @@ def find_holding(
         return {}
     match, runs = " OR ".join(phrases), _find_runs(chunks)
     if n_matching > len(runs) * len(phrases) * MATCHES_PER_LOOKUP:
-        rows = reader.rows(_HOLDING_RUNS, (match, encode_numbers(runs)))
+        rows = reader.many_rows(2, _HOLDING_RUNS, (match, encode_numbers(runs)))
     else:
-        rows = reader.rows(_HOLDING, (match, encode_numbers(chunks)))
+        rows = reader.many_rows(2, _HOLDING, (match, encode_numbers(chunks)))
     # Most chunks have one of a few sets of phrases.
     numbers = range(len(phrases))
     phrases_by_bits = {
@@ -645,7 +648,7 @@ _FEATURES = (
 
 def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, RankingFeatures]:
     """Return the values on which the boosts of a search depend, by chunk."""
-    rows = reader.rows(_FEATURES, (encode_numbers(chunks),))
+    rows = reader.many_rows(5, _FEATURES, (encode_numbers(chunks),))
     return {
         row[0]: RankingFeatures(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9)
         for row in rows

@@ -309,7 +309,7 @@ def read_memories_of(reader: Reader, sections: Iterable[int]) -> list[MemoryLine
 
 def _read_memories(reader: Reader, source: str, **bindings: str) -> list[MemoryLines]:
     memories: list[MemoryLines] = []
-    rows = reader.rows(_MEMORIES.format(source=source), bindings)
+    rows = reader.many_rows(13, _MEMORIES.format(source=source), bindings)
     for memory in starmap(MemoryLines, rows):
         if not (memories and memories[-1].has(memory.anchor)):
             memories.append(memory)
@@ -455,7 +455,7 @@ def find_stating(reader: Reader, ids: Collection[int]) -> list[int]:
     """Return the sections, among these, that state metadata of their own."""
 
     def read(missing: Collection[int]) -> dict[int, bool]:
-        rows = reader.rows(_STATING, (encode_numbers(missing),))
+        rows = reader.many_rows(1, _STATING, (encode_numbers(missing),))
         return dict.fromkeys(missing, False) | dict.fromkeys([row[0] for row in rows], True)
 
     states = reader.remember("states", ids, read, most=MANY_SECTIONS)
@@ -481,7 +481,9 @@ def read_section_titles(reader: Reader, ids: Iterable[int]) -> dict[int, Section
         number: SectionTitle(
             anchor=anchor, note=note, heading=decode_texts(heading), kind=kind, day=day
         )
-        for number, anchor, note, heading, kind, day in reader.rows(_TITLES, (encode_numbers(ids),))
+        for number, anchor, note, heading, kind, day in reader.many_rows(
+            6, _TITLES, (encode_numbers(ids),)
+        )
     }
 
 
@@ -489,4 +491,4 @@ def count_blank_lines_before(reader: Reader, sections: Iterable[int]) -> dict[in
     """Return the number of blank lines right before each chunk of these sections, if there are
     any.
     """
-    return dict(reader.rows(_BLANK_LINES, (encode_numbers(sections),)))
+    return dict(reader.many_rows(2, _BLANK_LINES, (encode_numbers(sections),)))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -337,20 +336,3 @@ def test_a_read_that_is_not_long_or_has_just_paused_does_not_wait(
         monkeypatch.setattr(connection_module, "MAX_PAUSE_S", LONG_S)
         monkeypatch.setattr(Pauses, "may_begin", lambda *_: False)
         long.run(read)
-
-
-def test_the_interpreters_lock_changes_hands_more_often_while_long_reads_run() -> None:
-    usual_s, seen_s = sys.getswitchinterval(), list[float]()
-
-    def note() -> None:
-        seen_s.append(sys.getswitchinterval())
-
-    def run_two() -> None:
-        CancellationToken(is_long=True).run(note)
-        note()
-
-    CancellationToken().run(note)
-    CancellationToken(is_long=True).run(run_two)
-    note()
-    often_s = connection_module.LONG_READ_SWITCH_S
-    assert seen_s == pytest.approx([usual_s, often_s, often_s, usual_s])

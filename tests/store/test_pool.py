@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import apsw
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memsyncd.core.search.filters import NO_FILTERS
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
@@ -26,6 +29,26 @@ def test_a_reader_is_acquired_by_one_caller_at_a_time_and_reused(index: Index) -
         assert one is not other
     with index.pool.acquire(5) as again:
         assert again in (one, other)
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+)
+
+
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=30))
+def test_many_rows_are_the_rows_in_their_order(rows: list[tuple[object, object]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "any.db")
+        apsw.Connection(path).execute("CREATE TABLE any(a)")
+        values = ", ".join(["(?, ?)"] * len(rows))
+        statement = f"SELECT * FROM (VALUES {values}) ORDER BY column2 DESC, column1 LIMIT 20"
+        bound = tuple(value for row in rows for value in row)
+        with ConnectionPool(path).acquire(30) as reader:
+            assert reader.many_rows(2, statement, bound) == reader.rows(statement, bound)
 
 
 def test_a_few_connections_at_most_stay_open(index: Index) -> None:

@@ -199,13 +199,28 @@ def test_the_existence_of_a_match_is_reported_without_filters(filled: Index) -> 
 def test_a_query_past_its_deadline_is_stopped_and_its_reader_stays_usable(
     index: Index, put: Put
 ) -> None:
-    index.apply([put(f".memories/{number}.md", "a b c d e f g h " * 400) for number in range(60)])
+    text = "\n".join("## a\n\na b c d e f g h\n" for _ in range(60))
+    index.apply([put(f".memories/{number}.md", text) for number in range(60)])
     match = " OR ".join(f'"{word} {other}"' for word in "abcdefgh" for other in "abcdefgh")
     with pytest.raises(NotFresh), index.pool.acquire(0.001) as reader:
         find_candidates(reader, match, NO_FILTERS, limit=200)
     with index.pool.acquire(30) as again:
         assert again is reader
         assert find_candidates(again, '"a b"', NO_FILTERS, limit=5).rows
+
+
+def test_a_search_gets_a_few_rows_from_sqlite_however_many_chunks_it_finds(
+    index: Index, put: Put
+) -> None:
+    index.apply([put(f".memories/{n}.md", f"larch {'hazel ' * (n % 7)}") for n in range(900)])
+    rows: list[object] = []
+    with index.pool.acquire(30) as reader:
+        reader.connection.row_trace = lambda _, row: rows.append(row) or row
+        found = find_candidates(reader, '"larch" OR "hazel"', NO_FILTERS, limit=600)
+        found.make_candidates()
+        reader.connection.row_trace = None
+    assert len(found.rows) >= 600
+    assert len(rows) < 20
 
 
 def test_matches_are_counted_up_to_a_limit(filled: Index) -> None:
