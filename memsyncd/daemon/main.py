@@ -74,7 +74,8 @@ if TYPE_CHECKING:
 # it gets the lock back after this time. With 1 ms a question about 240,000 sections takes four
 # times as long beside such a thread as alone, with this interval twice as long.
 SWITCH_INTERVAL_S = 0.0002
-QUERY_THREADS = 2
+# One is kept for clients whose reads are short, and most laptops have two processors or more.
+QUERY_THREADS = 3
 IMPORT_DELAY_S = 1.0
 """When the modules are imported that the start does not need: after the first scans."""
 FIRST_WRITE = "note.add"

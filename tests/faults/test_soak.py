@@ -39,9 +39,9 @@ RSS_GROWTH_BYTES = 12 * 1024 * 1024
 FEW_FILES = 8
 """Connections for queries stay open for the next ones, and SQLite keeps a file that another
 connection has locked."""
-# The loop, the worker, the watcher, two query threads, one of long works and two of watchdog's; each
-# starts on its first use.
-THREADS = 9
+# The loop, the worker, the watcher, three query threads, one of long works and two of watchdog's;
+# each starts on its first use.
+THREADS = 10
 SETTLE_S = 60.0
 # A large workspace.
 N_AGENTS, N_FEW_SECTIONS, N_MANY_SECTIONS = 8, 400, 240_000
