@@ -115,8 +115,8 @@ class Reader:
         """
         names = ", ".join([f"c{number}" for number in range(n_columns)])
         as_text = _AS_TEXT.format(names=names, statement=statement)
-        pause_if_long()
-        return _decode_rows(self.connection.execute(as_text, bindings).get)
+        [(text,)] = self.rows(as_text, bindings)
+        return _decode_rows(text)
 
     @contextlib.contextmanager
     def stream(
