@@ -564,7 +564,8 @@ def _fault_of_json(
     request_id: Id | UnsetType = None,
     hint: str = "send one JSON-RPC 2.0 request a line, as UTF-8",
 ) -> Fault:
-    if isinstance(error, UnicodeDecodeError):
+    # msgspec raises a UnicodeDecodeError before 0.23, and a DecodeError since.
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith("Invalid UTF-8"):
         message = "the request is not valid UTF-8"
     elif isinstance(error, RecursionError):
         message = "the request is nested too deeply"
