@@ -286,26 +286,35 @@ def read_last_chunk(reader: Reader) -> int:
 
 
 def compile_section_filters(
-    reader: Reader, filters: Filters, *, have_text: bool | None = False
+    reader: Reader, filters: Filters, *, have_text: bool = False
 ) -> tuple[str, Bindings]:
     """Compile filters to a condition on sections `s` of files `f`, and its bindings. The sections
     must have a chunk that `compile_filters` lets pass. It is empty if there is nothing to limit.
-    With `have_text`, the sections must also have a text, which takes less to tell. If that is None,
-    sections without a chunk pass, too, and an index may have all that is compared.
+    With `have_text`, the sections must also have a text, which takes less to tell.
 
     Sections are checked once each, however many chunks they have.
+    """
+    condition, bindings = compile_stated_filters(reader, filters)
+    if have_text:
+        condition = f"{condition} AND {_HAS_TEXT}" if condition else _HAS_TEXT
+    return condition if have_text else require_chunks(condition), bindings
+
+
+def compile_stated_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
+    """As `compile_section_filters`, but sections without a chunk pass, too, and an index may have
+    all that is compared.
     """
     conditions, bindings = _compile_conditions(reader, filters)
     if not conditions:
         hidden = _find_hidden(reader, filters)
         conditions, bindings = _exclude_hidden(hidden), _bind_now(hidden, filters)
-    if have_text:
-        conditions.append(_HAS_TEXT)
-    elif conditions and have_text is not None:
-        conditions.append(_HAS_CHUNKS)
     # All chunks of a section are of its file.
-    joined = " AND ".join(conditions).replace("c.file", "s.file")
-    return joined, bindings
+    return " AND ".join(conditions).replace("c.file", "s.file"), bindings
+
+
+def require_chunks(condition: str) -> str:
+    """Return the condition of `compile_stated_filters` for the sections alone that have a chunk."""
+    return condition and f"{condition} AND {_HAS_CHUNKS}"
 
 
 def compile_hidden(reader: Reader, filters: Filters) -> tuple[str, Bindings]:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from memsyncd.core.search.filters import Filters
 from memsyncd.store.counts import TOTAL, KeptCounts
-from memsyncd.store.filters import compile_section_filters, find_file_ids
+from memsyncd.store.filters import compile_stated_filters, find_file_ids, require_chunks
 from memsyncd.store.lookup import DAY, has_classes
 from memsyncd.store.pool import Reader, encode_numbers
 from memsyncd.store.sections import ANCHOR, FROM_SECTIONS
@@ -72,7 +72,8 @@ def find_page(
     """Return the paths of the notes that `stream_notes` would yield, in this order, at most
     `limit`; each with its key.
     """
-    condition, named = compile_section_filters(reader, filters)
+    stated, named = compile_stated_filters(reader, filters)
+    condition = require_chunks(stated)
     is_narrow = bool(condition) and not filters.is_hiding_alone
     bindings: dict[str, Any] = {**named, **order.bindings, "limit": limit}
     limits = []
@@ -84,7 +85,7 @@ def find_page(
         bindings["after_key"], bindings["after"] = order.after
         after = "(k, f.path) > (:after_key, :after)" if order.name else "f.path > :after"
     # Nearly all sections have a chunk, and to count these takes several times as long.
-    counted = [*limits, compile_section_filters(reader, filters, have_text=None)[0]]
+    counted = [*limits, stated] if stated else limits
     passing = [*limits, condition] if condition else limits
     if order.name:
         # Only archived sections may be hidden: a note whose sections have all expired has no key.
@@ -110,7 +111,7 @@ def find_page(
             f" {f'HAVING {after}' if after else ''} ORDER BY k, f.path LIMIT :limit"
         )
         return reader.rows(statement, bindings)
-    is_sortable = is_narrow and _are_few(reader, counted[-1:], bindings)
+    is_sortable = is_narrow and _are_few(reader, [stated], bindings)
     limits += [after] if after else []
     if is_sortable:
         limits.append(condition)
@@ -125,7 +126,7 @@ def find_page(
 
 
 def _are_few(reader: Reader, conditions: Sequence[str], bindings: Mapping[str, Any]) -> bool:
-    where = _where([condition for condition in conditions if condition])
+    where = _where(conditions)
     source = FROM_SECTIONS if "f." in where else "FROM sections s"
     statement = _N_SECTIONS.format(source=source, where=where)
     [(n_sections,)] = reader.rows(statement, {**bindings, "most": MAX_SORTED + 1})
