@@ -187,17 +187,20 @@ class Asker:
         """
         indexed: Future[None] = Future()
 
-        def finish(_: Future[None]) -> None:
+        def finish(_: Future[None] | None = None) -> None:
             indexed.set_result(None)
 
-        def follow(handled: Future[None]) -> None:
-            saves = self._find_saves(chosen)
-            (saves[0] if saves else handled).add_done_callback(finish)
+        def follow(_: Future[None] | None = None) -> None:
+            if saves := self._find_saves(chosen):
+                [save] = saves  # questions to several workspaces do not wait for saves
+                save.add_done_callback(finish)
+            else:
+                finish()
 
         if unhandled is None:
-            unhandled = Future()
-            unhandled.set_result(None)
-        unhandled.add_done_callback(follow)
+            follow()
+        else:
+            unhandled.add_done_callback(follow)
         return indexed
 
     async def _ask_after(self, unhandled: Future[None] | None, call: Asked) -> msgspec.Struct:
